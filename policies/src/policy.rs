@@ -1,0 +1,198 @@
+//! A policy: validated layers of rules and the settings merged from them.
+
+use std::collections::BTreeMap;
+
+use protocol::{Floor, Right};
+use serde::{Deserialize, Serialize};
+
+use crate::{Decision, Mode};
+
+/// The layers, from the outermost to the innermost; each may only tighten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LayerName {
+    /// Shipped: protected names only; the safety check stands apart.
+    BuiltIn,
+    /// `/etc/provost/`.
+    Organisation,
+    /// `--policy NAME|FILE` and what it extends.
+    User,
+    /// `.provost.toml` of the workspace: says only ask or deny.
+    Project,
+    /// Added for this session.
+    Session,
+}
+
+/// A whole, validated policy. Serialised, it is what the worker gets to read (no secret is in it).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Name of the user layer's policy.
+    pub name: String,
+    /// Layers that have something to say.
+    pub layers: Vec<Layer>,
+    /// Settings after merging (each layer only tightens).
+    pub settings: Settings,
+}
+
+/// One layer: a file and what it extends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    /// Which.
+    pub name: LayerName,
+    /// Files that it came from, for explanations.
+    pub sources: Vec<String>,
+    /// Its rules; their order never matters.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Unique within the layer.
+    pub id: String,
+    /// File and line, for explanations (`team.toml:12`).
+    pub at: String,
+    /// A tool's name or `*`.
+    pub tool: String,
+    /// Program and leading arguments; empty if the rule is not about commands.
+    pub command: Vec<CommandPattern>,
+    /// Path globs; relative ones from the workspace; empty if the rule is not about paths.
+    pub path: Vec<String>,
+    /// Hosts (`host`, `*.host`, `host:port`).
+    pub host: Vec<String>,
+    /// Tables (`table` or `database.table`).
+    pub table: Vec<String>,
+    /// MCP tools (`server/tool`).
+    pub mcp: Vec<String>,
+    /// What it says.
+    pub verdict: Decision,
+    /// Why, for people and for the model.
+    pub reason: String,
+    /// What would work instead.
+    pub instead: Option<String>,
+    /// Checked at load.
+    pub examples: Examples,
+}
+
+/// A program and leading arguments, as words (`["git", "push"]`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CommandPattern(pub Vec<String>);
+
+/// Examples of a rule: shell lines, paths or hosts, by what the rule is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Examples {
+    /// Must match.
+    pub r#match: Vec<String>,
+    /// Must not match.
+    pub differ: Vec<String>,
+}
+
+/// Everything of a policy that is not a rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The mode.
+    pub mode: Mode,
+    /// How it is confined.
+    pub confinement: Confinement,
+    /// Lists of globs.
+    pub filesystem: Filesystem,
+    /// Hosts.
+    pub network: Network,
+    /// Bounds.
+    pub limits: Limits,
+    /// Models.
+    pub models: Models,
+    /// Databases.
+    pub databases: Vec<Database>,
+}
+
+/// `[confinement]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// `landlock` (docker comes with its issue).
+    pub backend: String,
+    /// `auto` or `off` (off = situation B).
+    pub namespaces: bool,
+    /// How the session sees the workspace.
+    pub workspace: WorkspaceMode,
+    /// Right → how much is insisted on its removal; every right is present.
+    pub rights: BTreeMap<Right, Floor>,
+}
+
+/// How the session sees the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkspaceMode {
+    /// A copy.
+    Copy,
+}
+
+/// `[filesystem]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filesystem {
+    /// More read-only trees of the host for the view (absolute).
+    pub read: Vec<String>,
+    /// More writable private folders of the view (absolute).
+    pub write: Vec<String>,
+    /// Gitignore-syntax globs of the workspace that are left out of the view.
+    pub hide: Vec<String>,
+    /// More protected names beside the built-in ones.
+    pub protect: Vec<String>,
+}
+
+/// `[network]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// `host`, `*.host`, `host:port`.
+    pub allow: Vec<String>,
+}
+
+/// `[limits]`; sizes in bytes, times in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Processes.
+    pub processes: u64,
+    /// Bytes of disk.
+    pub disk: u64,
+    /// Wall time of the session in seconds.
+    pub wall: u64,
+    /// Bytes of one command's output that are kept.
+    pub output: u64,
+    /// Turns.
+    pub turns: u32,
+    /// Iterations of one turn.
+    pub iterations: u32,
+    /// Money of the session in US dollars, if bounded.
+    pub cost_usd: Option<f64>,
+    /// Tokens of the session, if bounded.
+    pub tokens: Option<u64>,
+}
+
+/// `[models]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Models {
+    /// `PROVIDER/MODEL` patterns; empty allows any.
+    pub allow: Vec<String>,
+    /// `PROVIDER/MODEL`, first is tried first.
+    pub route: Vec<String>,
+    /// Model of the classifier.
+    pub classifier: Option<String>,
+}
+
+/// `[[database]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Database {
+    /// Its name.
+    pub name: String,
+    /// Path as written, from the workspace if relative.
+    pub path: String,
+    /// Rows that a query returns.
+    pub max_rows: u32,
+    /// Tables that may be read; empty means all.
+    pub tables: Vec<String>,
+    /// A sentence about money for the tool's description.
+    pub money: Option<String>,
+}

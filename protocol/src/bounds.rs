@@ -1,0 +1,135 @@
+//! Every bound of the treaty and of a session's defaults in one table, each with its reason.
+
+use std::time::Duration;
+
+/// Bytes in one KiB, MiB, GiB.
+pub const KIB: u64 = 1024;
+/// One MiB in bytes.
+pub const MIB: u64 = 1024 * KIB;
+/// One GiB in bytes.
+pub const GIB: u64 = 1024 * MIB;
+
+/// One bound: its name, its value as people read it, and why it is that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// The name used in errors and docs.
+    pub name: &'static str,
+    /// The value, for people.
+    pub value: &'static str,
+    /// Why this value.
+    pub reason: &'static str,
+}
+
+macro_rules! bounds {
+    ($($(#[$doc:meta])* $name:ident : $ty:ty = $value:expr, $shown:literal, $reason:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[doc = concat!("\n\n", $shown, ": ", $reason, ".")]
+            pub const $name: $ty = $value;
+        )*
+        /// The whole table, for `doctor`, the docs and the test that holds them together.
+        pub const TABLE: &[Bound] = &[
+            $(Bound { name: stringify!($name), value: $shown, reason: $reason },)*
+        ];
+    };
+}
+
+bounds! {
+    /// Largest frame on either link, model requests apart.
+    FRAME: usize = 1024 * 1024, "1 MiB", "a batch of ten calls fits; a peer cannot make us hold more per message";
+    /// Largest frame that carries a model request or a resumed history.
+    MODEL_FRAME: usize = 16 * 1024 * 1024, "16 MiB", "a full context of a large model as JSON, with images";
+    /// Deepest nesting of a JSON frame.
+    DEPTH: usize = 64, "64 levels", "tool inputs nest by hand-written schemas; recursion stays far below any stack";
+    /// Frames that the agent may send in one second, on average.
+    FRAMES_PER_SECOND: u32 = 2_000, "2,000 a second", "ten calls with all their progress notes, hundreds of times over";
+    /// Frames that the agent may send at once before the rate applies.
+    FRAME_BURST: u32 = 4_000, "4,000 frames", "one resumed history is one frame; a burst this long is a flood";
+    /// How long a greeting may take.
+    GREETING: Duration = Duration::from_secs(5), "5 s", "set-up takes milliseconds; a loaded machine takes a second";
+    /// Calls in one batch.
+    BATCH: usize = 10, "10 calls", "what runs at once; more calls come as more batches";
+    /// Longest tool input as JSON.
+    TOOL_INPUT: usize = 768 * 1024, "768 KiB", "a whole source file fits, its frame stays below 1 MiB";
+    /// Largest file content that a tool may write in one call.
+    FILE_CONTENT: usize = 512 * 1024, "512 KiB", "written by a model in one answer; escaped JSON stays within a frame";
+    /// Largest file that read_file and edit_file open.
+    FILE_READ: u64 = 16 * MIB, "16 MiB", "text that a model reads by pieces; larger is data";
+    /// Bytes of a tool's output shown to the model.
+    OUTPUT_TO_MODEL: usize = 64 * 1024, "64 KiB", "about 16,000 tokens: head and tail of a long log";
+    /// Bytes of one command's output that are kept.
+    OUTPUT_SPOOL: u64 = 10 * MIB, "10 MiB", "enough to look a failure up later; a flood cannot fill the disk";
+    /// Commands of one session at once.
+    COMMANDS: usize = 16, "16 commands", "ten parallel calls and a few background jobs";
+    /// Default time limit of one command.
+    COMMAND_TIME: Duration = Duration::from_secs(120), "120 s", "most builds and test runs; longer is asked for";
+    /// Longest time limit that a command may ask for.
+    COMMAND_TIME_MAX: Duration = Duration::from_secs(3_600), "3,600 s", "an hour of one command is a job for CI itself";
+    /// What a leader's children get after it has left.
+    COMMAND_GRACE: Duration = Duration::from_millis(200), "200 ms", "a pipe's last reader finishes; a daemon does not hide";
+    /// Length of one shell line.
+    COMMAND_LINE: usize = 64 * 1024, "64 KiB", "a long here-document; beyond it a file is the better way";
+    /// Wall time of a session.
+    WALL: Duration = Duration::from_secs(30 * 60), "30 min", "a task that a person waits for; --timeout sets it";
+    /// Memory of a session.
+    MEMORY: u64 = 2 * GIB, "2 GiB", "a compiler and its tests; a shared machine survives it";
+    /// Processes of a session.
+    PROCESSES: u64 = 256, "256", "parallel builds; a fork bomb ends at once";
+    /// Disk of a session.
+    DISK: u64 = 4 * GIB, "4 GiB", "a build tree; watched where no quota can be set";
+    /// The private /tmp.
+    TMP: u64 = 512 * MIB, "512 MiB", "it is memory: a quarter of the session's";
+    /// Inodes of the private /tmp.
+    TMP_INODES: u64 = 100_000, "100,000", "an unpacked archive; kernel memory stays bounded";
+    /// Open files of one process.
+    OPEN_FILES: u64 = 1_024, "1,024", "the usual soft limit; a descriptor flood stays its own";
+    /// Largest single file that a command may write.
+    FILE_SIZE: u64 = 2 * GIB, "2 GiB", "a release archive; a runaway log ends";
+    /// Workspace bytes copied in.
+    COPY_BYTES: u64 = 2 * GIB, "2 GiB", "beyond it the copy costs more than the task; overlay is the way";
+    /// Workspace entries copied in.
+    COPY_ENTRIES: u64 = 200_000, "200,000", "a large repository with its dependencies";
+    /// Bytes of pre-images and spools that a session keeps.
+    KEPT_BYTES: u64 = GIB, "1 GiB", "undo for everything a person would review";
+    /// Entries of pre-images and spools that a session keeps.
+    KEPT_ENTRIES: u64 = 20_000, "20,000", "the same, in files";
+    /// How long a person may take to answer.
+    APPROVAL: Duration = Duration::from_secs(600), "10 min", "silence is deny; a session does not wait for ever";
+    /// Iterations of one turn.
+    ITERATIONS: u32 = 100, "100", "a long task; a loop that spins ends";
+    /// Turns of one session.
+    TURNS: u32 = 100, "100", "a day's conversation";
+    /// Bytes of one model answer.
+    ANSWER: usize = 8 * 1024 * 1024, "8 MiB", "far above any output limit; a stuck stream ends";
+    /// Bytes of one line in a provider's event stream.
+    STREAM_LINE: usize = 4 * 1024 * 1024, "4 MiB", "one event with a whole file as tool input";
+    /// Rows that run_sql returns by default.
+    SQL_ROWS: usize = 100, "100 rows", "what a model can read; the query can aggregate";
+    /// Bytes of one cell that run_sql returns.
+    SQL_CELL: usize = 16 * 1024, "16 KiB", "a text column; a blob is named by its length";
+    /// Bytes of all rows that run_sql returns.
+    SQL_BYTES: usize = 256 * 1024, "256 KiB", "the result fits a frame with room";
+    /// Time of one query.
+    SQL_TIME: Duration = Duration::from_secs(10), "10 s", "a scan of a large file; a cross join ends";
+    /// How long the supervisor waits for an order to be answered.
+    ORDER_TIME: Duration = Duration::from_secs(30), "30 s", "a put with fsync on a slow disk; a hung mount marks the session stuck";
+    /// How long a reader may take for a whole tree.
+    READER_TIME: Duration = Duration::from_secs(300), "300 s", "copying 2 GiB from a slow disk";
+    /// How long a session's end may take before it is killed.
+    END_TIME: Duration = Duration::from_secs(3), "3 s", "wardens take milliseconds";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_has_a_reason_and_the_frames_hold_what_they_promise() {
+        assert!(TABLE.len() > 35);
+        for bound in TABLE {
+            assert!(bound.reason.len() > 10, "{}", bound.name);
+        }
+        assert!(TOOL_INPUT < FRAME && FILE_CONTENT < TOOL_INPUT && SQL_BYTES < FRAME);
+        assert!(FRAME < MODEL_FRAME && OUTPUT_TO_MODEL * BATCH < FRAME);
+    }
+}

@@ -1,0 +1,158 @@
+//! The jail spec: the supervisor writes it, the worker's `jail` applies it to itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{SessionId, version};
+
+/// Where the worker binary lies inside every view.
+pub const WORKER_INSIDE: &str = "/run/provost/worker";
+
+/// Everything that `provost-worker jail` needs, on descriptor 2.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JailSpec {
+    /// Build of the writer; must equal the reader's.
+    pub build: String,
+    /// The session.
+    pub session: SessionId,
+    /// Whether namespaces are made (situation A).
+    pub namespaces: bool,
+    /// The identity to take when the supervisor is root; `None` keeps the account's own.
+    pub identity: Option<Identity>,
+    /// The view, in the order of mounting.
+    pub view: Vec<Mount>,
+    /// Workspace root inside the view.
+    pub workspace: String,
+    /// HOME inside the view.
+    pub home: String,
+    /// Limits of the whole session.
+    pub limits: JailLimits,
+    /// What the agent may read; it may write and execute nothing.
+    pub agent_read: Vec<String>,
+    /// The session's ceiling: no command, and not hands itself, has more.
+    pub ceiling: Domain,
+    /// Pretend that the kernel's Landlock ABI is at most this (a test switch).
+    pub pretend_abi: Option<u32>,
+}
+
+impl JailSpec {
+    /// Whether the spec was written by this build.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.build == version::BUILD
+    }
+}
+
+/// A user and group id outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// One piece of the view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Mount {
+    /// A tree or file of the host, read-only, recursive, nosuid, nodev.
+    ReadOnly {
+        /// Path on the host.
+        source: String,
+        /// Path inside.
+        target: String,
+    },
+    /// A folder of the host, writable, nosuid, nodev.
+    Writable {
+        /// Path on the host.
+        source: String,
+        /// Path inside.
+        target: String,
+    },
+    /// An empty private folder in memory.
+    Tmpfs {
+        /// Path inside.
+        target: String,
+        /// Bytes.
+        bytes: u64,
+        /// Inodes.
+        inodes: u64,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A device node of the host by name below `/dev` (`null`, `zero`, `full`, `random`, `urandom`).
+    Device {
+        /// The name.
+        name: String,
+    },
+    /// A private pseudo-terminal file system at `/dev/pts`.
+    Terminals,
+    /// A fresh proc with the dangerous files masked.
+    Proc,
+    /// A symbolic link (`/bin` → `usr/bin`).
+    Link {
+        /// Path inside.
+        target: String,
+        /// What it says.
+        to: String,
+    },
+    /// A small read-only file with the given content (`/etc/passwd`, `/etc/resolv.conf`).
+    File {
+        /// Path inside.
+        target: String,
+        /// Its content.
+        content: String,
+    },
+    /// The worker binary itself at [`WORKER_INSIDE`].
+    Worker,
+}
+
+/// What a process may touch, by paths inside the view; each path with everything below it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Read and list.
+    pub read: Vec<String>,
+    /// Read, list, write, make, remove, rename.
+    pub write: Vec<String>,
+    /// Read and execute.
+    pub exec: Vec<String>,
+}
+
+/// Limits of a whole session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JailLimits {
+    /// Processes.
+    pub processes: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// Bytes of one file.
+    pub file_size: u64,
+}
+
+/// Where the probes find what they must not reach, and the twins that they must.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbePlan {
+    /// A file of the host that exists and is outside the view (the record).
+    pub outside_file: String,
+    /// A folder of the host where nothing may be written.
+    pub outside_folder: String,
+    /// Paths of the workspace that are hidden from the session, relative to its root.
+    pub hidden: Vec<String>,
+    /// A TCP port on 127.0.0.1 of the host that listens while the probes run.
+    pub tcp_port: u16,
+    /// A Unix socket path of the host that listens while the probes run.
+    pub unix_path: String,
+    /// An abstract Unix socket of the host that listens while the probes run.
+    pub unix_abstract: String,
+    /// The supervisor's pid on the host.
+    pub supervisor_pid: i32,
+    /// Workspace root inside.
+    pub workspace: String,
+    /// The private /tmp inside.
+    pub tmp: String,
+}

@@ -1,0 +1,141 @@
+//! The rights that a policy removes, by capability and never by mechanism, and what a probe found.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! rights {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal;)*) => {
+        /// A right that a session may not have.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Right {
+            $($(#[$doc])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl Right {
+            /// All rights, in the order of the certificate.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The word used in policies.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+
+            /// Parses the word.
+            #[must_use]
+            pub fn parse(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+rights! {
+    /// Reading files outside the view.
+    FilesRead = "files.read";
+    /// Writing files outside the write list.
+    FilesWrite = "files.write";
+    /// Changing mode, owner, times or attributes of files outside.
+    FilesMeta = "files.meta";
+    /// Seeing what the policy hides inside the workspace.
+    FilesHidden = "files.hidden";
+    /// TCP to anywhere.
+    NetTcp = "net.tcp";
+    /// UDP and other datagrams.
+    NetUdp = "net.udp";
+    /// Unix sockets by path.
+    NetUnixPath = "net.unix.path";
+    /// Abstract Unix sockets.
+    NetUnixAbstract = "net.unix.abstract";
+    /// Signalling processes outside its own domain.
+    ProcSignal = "proc.signal";
+    /// Tracing or reading the memory of other processes.
+    ProcTrace = "proc.trace";
+    /// Seeing other processes.
+    ProcSee = "proc.see";
+    /// Changing the limits of other processes.
+    ProcLimits = "proc.limits";
+    /// Starting programs (agent domain).
+    Exec = "exec";
+    /// Reaching a terminal.
+    Terminal = "terminal";
+    /// The kernel's dangerous calls.
+    Syscalls = "syscalls";
+}
+
+impl std::fmt::Display for Right {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How much a policy insists on a right's removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Floor {
+    /// Not removed.
+    Off,
+    /// Removed where possible; the certificate says if not.
+    Preferred,
+    /// Removed, or the session does not start.
+    Required,
+}
+
+/// How the outer box is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// Landlock, seccomp and namespaces.
+    Landlock,
+    /// No confinement at all; tests only.
+    Bare,
+}
+
+/// In whose domain a probe ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeDomain {
+    /// The agent's.
+    Agent,
+    /// A command's.
+    Command,
+}
+
+/// What one probe found: an attempt that must fail beside a twin that must succeed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// The right.
+    pub right: Right,
+    /// The case, unique within the right (`read.outside`).
+    pub case: String,
+    /// In whose domain.
+    pub domain: ProbeDomain,
+    /// Whether the attempt was refused.
+    pub refused: bool,
+    /// Whether the twin succeeded.
+    pub twin: bool,
+    /// What the kernel answered, for people (`EACCES`, `ENOENT`, `succeeded`).
+    pub answer: String,
+}
+
+impl Probe {
+    /// Held: the attempt failed and the twin worked.
+    #[must_use]
+    pub fn held(&self) -> bool {
+        self.refused && self.twin
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_rights_are_one_to_one() {
+        for &right in Right::ALL {
+            assert_eq!(Right::parse(right.as_str()), Some(right));
+        }
+        assert_eq!(Right::parse("files"), None);
+        assert!(Floor::Required > Floor::Preferred);
+    }
+}

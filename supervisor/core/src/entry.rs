@@ -1,0 +1,318 @@
+//! What the record keeps: one enum, versioned by its tags, append-only. Session state is a fold of it.
+
+use protocol::{
+    CallId, CommandId, Digest, Exit, Message, Probe, Right, Transition, TurnEnd, Usage,
+    call::Refusal,
+};
+use serde::{Deserialize, Serialize};
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Entry {
+    /// The certificate: first record of the audit chain.
+    Certificate(Box<Certificate>),
+    /// The session began.
+    Started {
+        /// The task.
+        task: String,
+        /// Workspace on the host.
+        workspace: String,
+        /// Policy name and digest.
+        policy: String,
+        /// Digest of the whole policy.
+        policy_digest: Digest,
+        /// Mode in force.
+        mode: String,
+        /// `PROVIDER/MODEL`.
+        model: String,
+        /// Everything that resume needs beyond the record (JSON of the provost's own session file).
+        setup: serde_json::Value,
+    },
+    /// A turn began.
+    TurnBegan {
+        /// Its number.
+        number: u32,
+        /// The user's message; `None` if it continues a cut one.
+        text: Option<String>,
+    },
+    /// A message was added to the history.
+    Message {
+        /// The message.
+        message: Message,
+    },
+    /// A model call is about to be made.
+    InferIntent {
+        /// Its number.
+        id: u64,
+        /// Provider.
+        provider: String,
+        /// Model.
+        model: String,
+        /// Digest of the request.
+        request: Digest,
+        /// Permit serial.
+        permit: u64,
+    },
+    /// A model call ended.
+    InferOutcome {
+        /// Its number.
+        id: u64,
+        /// Provider.
+        provider: String,
+        /// Model.
+        model: String,
+        /// Usage; empty on failure.
+        usage: Usage,
+        /// Error class, if it failed.
+        error: Option<String>,
+        /// Milliseconds.
+        ms: u64,
+    },
+    /// A call was judged.
+    Verdict {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: String,
+        /// Digest of tool and input.
+        action: Digest,
+        /// The input, cut for the record.
+        input: serde_json::Value,
+        /// The verdict.
+        verdict: policies::Verdict,
+    },
+    /// A call was refused.
+    Refused {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: String,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A person was asked.
+    Asked {
+        /// The call.
+        call: CallId,
+        /// Question id.
+        question: u64,
+        /// The action as shown.
+        shown: String,
+        /// The rule that asks.
+        rule: Option<String>,
+    },
+    /// A person answered, or time did.
+    Answered {
+        /// The call.
+        call: CallId,
+        /// Question id.
+        question: u64,
+        /// `once`, `session`, `deny`, `timeout`, `nobody`.
+        answer: String,
+        /// The message that came with it.
+        message: Option<String>,
+    },
+    /// An effect is about to start.
+    Intent {
+        /// The call.
+        call: CallId,
+        /// `command`, `put`, `query`, `tables`, `kill`, `read`.
+        effect: String,
+        /// The command, if it is one.
+        command: Option<CommandId>,
+        /// What exactly (line digest, path, query digest), for people.
+        what: String,
+        /// Permit serial; 0 for a read that the agent does itself.
+        permit: u64,
+    },
+    /// An effect ended.
+    Outcome {
+        /// The call.
+        call: CallId,
+        /// Whether it went well.
+        ok: bool,
+        /// For people: exit code, error, bytes.
+        what: String,
+        /// Milliseconds.
+        ms: u64,
+        /// Digest of a pre-image in the blob store.
+        before: Option<Digest>,
+        /// Digest of a spool in the blob store.
+        spool: Option<Digest>,
+    },
+    /// An effect was in flight when a process died: its outcome is not known.
+    Unknown {
+        /// The call.
+        call: CallId,
+    },
+    /// The loop moved.
+    Transition(Transition),
+    /// A turn ended.
+    TurnEnded(TurnEnd),
+    /// The worker broke the treaty.
+    Fault {
+        /// Which link.
+        link: String,
+        /// What it did.
+        what: String,
+    },
+    /// A process of the session left.
+    Left {
+        /// `agent` or `hands`.
+        who: String,
+        /// How, if known.
+        exit: Option<Exit>,
+    },
+    /// Something an operator should know (the rate of notes was cut, a layer is not held).
+    Notice {
+        /// The sentence.
+        text: String,
+    },
+    /// The session's layer was applied, discarded, or written as a patch.
+    Reviewed {
+        /// `applied`, `discarded`, `patched`.
+        what: String,
+        /// Changes, or bytes of the patch.
+        count: u64,
+        /// Digest of what was reviewed.
+        digest: Option<Digest>,
+    },
+    /// The session is taken up again.
+    Resumed {
+        /// Whether its former supervisor had died.
+        after_crash: bool,
+    },
+    /// The session ended.
+    Ended {
+        /// `done`, `refused`, `fault`, `outage`, `cap`, `budget`, `cancelled`.
+        outcome: String,
+        /// For people.
+        reason: String,
+        /// Totals.
+        usage: Usage,
+        /// Calls made.
+        calls: u64,
+        /// Calls refused.
+        refusals: u64,
+    },
+}
+
+impl Entry {
+    /// The tag, as stored beside the body.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Certificate(_) => "certificate",
+            Self::Started { .. } => "started",
+            Self::TurnBegan { .. } => "turn_began",
+            Self::Message { .. } => "message",
+            Self::InferIntent { .. } => "infer_intent",
+            Self::InferOutcome { .. } => "infer_outcome",
+            Self::Verdict { .. } => "verdict",
+            Self::Refused { .. } => "refused",
+            Self::Asked { .. } => "asked",
+            Self::Answered { .. } => "answered",
+            Self::Intent { .. } => "intent",
+            Self::Outcome { .. } => "outcome",
+            Self::Unknown { .. } => "unknown",
+            Self::Transition(_) => "transition",
+            Self::TurnEnded(_) => "turn_ended",
+            Self::Fault { .. } => "fault",
+            Self::Left { .. } => "left",
+            Self::Notice { .. } => "notice",
+            Self::Reviewed { .. } => "reviewed",
+            Self::Resumed { .. } => "resumed",
+            Self::Ended { .. } => "ended",
+        }
+    }
+
+    /// Whether it is a link of the session's audit chain; all entries are events as well.
+    #[must_use]
+    pub fn is_audit(&self) -> bool {
+        !matches!(self, Self::Message { .. } | Self::Transition(_) | Self::TurnBegan { .. })
+    }
+
+    /// Whether it must survive a power cut (synchronous=FULL) and not only a process's death.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(
+            self,
+            Self::Certificate(_) | Self::Answered { .. } | Self::Reviewed { .. } | Self::Ended { .. }
+        )
+    }
+}
+
+/// Which layers really held when the session started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// The session's nonce, hex.
+    pub nonce: String,
+    /// The kernel's boot id.
+    pub boot_id: String,
+    /// Unix time in milliseconds.
+    pub time_ms: u64,
+    /// Digest of the worker binary.
+    pub worker: Digest,
+    /// Digest of the policy.
+    pub policy: Digest,
+    /// Kernel release.
+    pub kernel: String,
+    /// Landlock ABI used.
+    pub abi: u32,
+    /// Landlock errata bits.
+    pub errata: u32,
+    /// `landlock`.
+    pub backend: String,
+    /// `A` (namespaces) or `B`.
+    pub situation: String,
+    /// User id inside.
+    pub uid: u32,
+    /// Effective capabilities, hex.
+    pub capabilities: String,
+    /// Every right of the policy.
+    pub rights: Vec<RightState>,
+}
+
+/// One right's state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RightState {
+    /// The right.
+    pub right: Right,
+    /// `required`, `preferred` or `off`.
+    pub floor: protocol::Floor,
+    /// Whether every probe of it held.
+    pub held: bool,
+    /// What enforces it here (`mount view + Landlock`).
+    pub by: String,
+    /// Its probes.
+    pub probes: Vec<Probe>,
+}
+
+impl Certificate {
+    /// Rights that are required and not held: not empty refuses the session.
+    pub fn broken(&self) -> impl Iterator<Item = &RightState> {
+        self.rights.iter().filter(|state| state.floor == protocol::Floor::Required && !state.held)
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let wanted = self.rights.iter().filter(|state| state.floor != protocol::Floor::Off);
+        let (held, missing): (Vec<_>, Vec<_>) = wanted.partition(|state| state.held);
+        let mut line = format!(
+            "{} situation {} · Landlock ABI {} · uid {} · {} of {} rights held",
+            self.backend,
+            self.situation,
+            self.abi,
+            self.uid,
+            held.len(),
+            held.len() + missing.len()
+        );
+        if !missing.is_empty() {
+            let names: Vec<_> = missing.iter().map(|state| state.right.as_str()).collect();
+            line.push_str(&format!(" · NOT held: {}", names.join(", ")));
+        }
+        line
+    }
+}

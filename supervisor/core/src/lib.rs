@@ -1,0 +1,38 @@
+//! Decides. [`step`](step::step) takes a session, a message and the time, and answers with the session,
+//! what must be recorded, and the effects to start, each owning the [`Permit`] that allows it.
+//!
+//! The order of the gate: phase → normalise → safety → permissions → mode (a person) → bounds → permit;
+//! for a model call: phase → route → budget → breaker → permit. Cheap and structural checks come first,
+//! stateful ones last; each stage can only refuse.
+//!
+//! What is absent: async, clock, file, socket, randomness, `unsafe`. Time is a [`Tick`], passed in.
+
+pub mod breaker;
+mod effect;
+mod entry;
+mod gate;
+mod permit;
+mod secret;
+pub mod session;
+mod step;
+
+pub use effect::{Effect, EffectOutcome, Question, QuestionAnswer, Scope, ViewEvent};
+pub use entry::{Certificate, Entry, RightState};
+pub use permit::{
+    AskPerson, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand,
+};
+pub use secret::Secret;
+pub use session::{Config, End, Message, Session};
+pub use step::{Step, step};
+
+/// Milliseconds since the session began, so that a replay has the same time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tick(pub u64);
+
+impl Tick {
+    /// This tick and `ms` milliseconds more.
+    #[must_use]
+    pub fn plus(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+}

@@ -1,0 +1,126 @@
+//! The right to do one thing once: minted by the gate alone, spent by the effect that it owns.
+//!
+//! A [`Permit`] has private fields, no `Clone` and no serde: it cannot be forged by another crate,
+//! used twice, or sent over a link.
+
+use protocol::{CallId, CommandId, Digest, call::Call};
+
+/// The right to do `A` once.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped is an effect that was decided and never done"]
+pub struct Permit<A> {
+    action: A,
+    serial: u64,
+}
+
+impl<A> Permit<A> {
+    /// Minted in the gate only.
+    pub(crate) fn mint(action: A, serial: u64) -> Self {
+        Self { action, serial }
+    }
+
+    /// What it allows, to look at.
+    pub fn action(&self) -> &A {
+        &self.action
+    }
+
+    /// Number of the permit within its session: the record's intent carries it.
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Spends it.
+    pub fn spend(self) -> A {
+        self.action
+    }
+}
+
+/// A model call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Infer {
+    /// The request as the worker made it.
+    pub request: protocol::Infer,
+    /// Provider to ask.
+    pub provider: String,
+    /// Model to ask for.
+    pub model: String,
+}
+
+/// A command to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunCommand {
+    /// The call that asked.
+    pub call: CallId,
+    /// Names the command.
+    pub command: CommandId,
+    /// The line for `bash -c`, byte for byte.
+    pub line: String,
+    /// Time limit in milliseconds.
+    pub time_ms: u64,
+    /// Whether it outlives the call.
+    pub background: bool,
+    /// Text for its standard input.
+    pub stdin: Option<String>,
+}
+
+/// A background job to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KillJob {
+    /// The call that asked.
+    pub call: CallId,
+    /// The job.
+    pub command: CommandId,
+}
+
+/// A file to write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PutFile {
+    /// The call that asked.
+    pub call: CallId,
+    /// Path as the session sees it.
+    pub path: String,
+    /// Path relative to the workspace root.
+    pub relative: String,
+    /// Digest that the file must have now; `None` if it must not exist; for `write_file` what
+    /// `resolve` found a moment ago.
+    pub expected: Option<Digest>,
+    /// Whether `expected` is to be taken from hands' own answer to `resolve` (write_file may
+    /// replace what it has not read only when the policy of the tool says so).
+    pub content: String,
+}
+
+/// A query to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryDatabase {
+    /// The call that asked.
+    pub call: CallId,
+    /// Database name.
+    pub database: String,
+    /// The query.
+    pub query: String,
+}
+
+/// Tables to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListTables {
+    /// The call that asked.
+    pub call: CallId,
+}
+
+/// A question of the model to the person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskPerson {
+    /// The call that asked.
+    pub call: CallId,
+    /// The question.
+    pub question: String,
+    /// Answers on offer.
+    pub choices: Vec<String>,
+}
+
+/// The call that a permit of a call-shaped action answers; used for records.
+#[must_use]
+pub fn call_of(call: &Call) -> &CallId {
+    &call.id
+}
