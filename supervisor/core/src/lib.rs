@@ -10,10 +10,11 @@
 pub mod breaker;
 mod effect;
 mod entry;
+pub mod escape;
 mod gate;
 mod permit;
 mod secret;
-pub mod session;
+mod session;
 mod step;
 
 pub use effect::{Effect, EffectOutcome, Question, QuestionAnswer, Scope, ViewEvent};
@@ -22,8 +23,8 @@ pub use permit::{
     AskPerson, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand,
 };
 pub use secret::Secret;
-pub use session::{Config, End, Message, Session};
-pub use step::{Step, step};
+pub use session::{Config, End, Message, Session, Totals};
+pub use step::{Step, end_of, step};
 
 /// Milliseconds since the session began, so that a replay has the same time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

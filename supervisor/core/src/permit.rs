@@ -3,7 +3,7 @@
 //! A [`Permit`] has private fields, no `Clone` and no serde: it cannot be forged by another crate,
 //! used twice, or sent over a link.
 
-use protocol::{CallId, CommandId, Digest, call::Call};
+use protocol::{CallId, CommandId, Digest};
 
 /// The right to do `A` once.
 #[derive(Debug)]
@@ -82,11 +82,9 @@ pub struct PutFile {
     pub path: String,
     /// Path relative to the workspace root.
     pub relative: String,
-    /// Digest that the file must have now; `None` if it must not exist; for `write_file` what
-    /// `resolve` found a moment ago.
+    /// Digest that the file must have now; `None` if it must not exist.
     pub expected: Option<Digest>,
-    /// Whether `expected` is to be taken from hands' own answer to `resolve` (write_file may
-    /// replace what it has not read only when the policy of the tool says so).
+    /// The whole new content.
     pub content: String,
 }
 
@@ -117,10 +115,4 @@ pub struct AskPerson {
     pub question: String,
     /// Answers on offer.
     pub choices: Vec<String>,
-}
-
-/// The call that a permit of a call-shaped action answers; used for records.
-#[must_use]
-pub fn call_of(call: &Call) -> &CallId {
-    &call.id
 }

@@ -1,1 +1,267 @@
-//! session
+//! A session's state and everything that can happen to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use policies::{Action, Facts, Mode, Policy, Verdict};
+use protocol::{
+    CallId, CommandId, Digest, Request, TurnEnd, Usage, Welcome, call::Call, frame::Rate,
+    phase::Phase,
+};
+
+use crate::{EffectOutcome, Entry, QuestionAnswer, Tick};
+
+/// What a session is started with; never changes.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The law.
+    pub policy: Policy,
+    /// The mode in force.
+    pub mode: Mode,
+    /// What is known of the session.
+    pub facts: Facts,
+    /// What the agent is told after its greeting.
+    pub welcome: Welcome,
+    /// Provider of the route's first model.
+    pub provider: String,
+    /// Its model.
+    pub model: String,
+    /// 32 random bytes, hex: nonces of questions are derived from it.
+    pub seed: String,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Message {
+    /// The agent said something that decodes.
+    Agent(Request),
+    /// A link brought what no honest worker sends.
+    Fault {
+        /// `agent` or `hands`.
+        link: &'static str,
+        /// What.
+        what: String,
+    },
+    /// The agent's link closed, or the agent left.
+    AgentGone {
+        /// How it ended, if known.
+        exit: Option<protocol::Exit>,
+    },
+    /// hands is gone: the whole jail is.
+    HandsGone,
+    /// An effect went somewhere.
+    Effect(EffectOutcome),
+    /// A person answered a question.
+    Answer {
+        /// The question.
+        question: u64,
+        /// Must equal the question's.
+        nonce: String,
+        /// What they said.
+        answer: QuestionAnswer,
+    },
+    /// Start a turn; `None` continues one that was cut.
+    Task(Option<String>),
+    /// Cancel the turn.
+    Cancel,
+    /// End the session in order: everything was done, or a signal, a time limit, a person ended it.
+    Stop(End),
+    /// Time passed.
+    Clock,
+}
+
+/// How a session ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// `done`, `refused`, `fault`, `outage`, `cap`, `budget`, `cancelled`.
+    pub outcome: &'static str,
+    /// For people.
+    pub reason: String,
+}
+
+impl End {
+    /// An end.
+    #[must_use]
+    pub fn new(outcome: &'static str, reason: impl Into<String>) -> Self {
+        Self { outcome, reason: reason.into() }
+    }
+}
+
+/// A call on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Pending {
+    pub(crate) tool: String,
+    pub(crate) since: Tick,
+    pub(crate) verdict: &'static str,
+    pub(crate) rule: Option<String>,
+    pub(crate) state: PendingState,
+}
+
+/// Where a pending call stands.
+#[derive(Debug, Clone)]
+pub(crate) enum PendingState {
+    /// A person is asked.
+    Asking(Box<Asking>),
+    /// The agent reads by itself.
+    Reading,
+    /// An effect runs.
+    Running {
+        /// The command, if it is one that can be ended.
+        command: Option<CommandId>,
+    },
+}
+
+/// An open question.
+#[derive(Debug, Clone)]
+pub(crate) struct Asking {
+    pub(crate) question: u64,
+    pub(crate) nonce: String,
+    pub(crate) until: Tick,
+    pub(crate) call: Call,
+    pub(crate) action: Action,
+    pub(crate) verdict: Verdict,
+    pub(crate) key: Digest,
+}
+
+/// A model call on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct PendingInfer {
+    pub(crate) id: u64,
+    pub(crate) since: Tick,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) config: Config,
+    pub(crate) phase: Phase,
+    pub(crate) turn: u32,
+    pub(crate) infers_in_turn: u32,
+    pub(crate) infer: Option<PendingInfer>,
+    pub(crate) pending: BTreeMap<CallId, Pending>,
+    pub(crate) jobs: BTreeMap<CommandId, bool>,
+    pub(crate) grants: BTreeSet<Digest>,
+    pub(crate) serial: u64,
+    pub(crate) commands: u64,
+    pub(crate) questions: u64,
+    pub(crate) cancelled: bool,
+    pub(crate) rate: Rate,
+    pub(crate) notes_left: u32,
+    pub(crate) totals: Totals,
+    pub(crate) last_turn: Option<TurnEnd>,
+    pub(crate) task: Option<Option<String>>,
+    pub(crate) ended: bool,
+}
+
+/// What a session has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Tokens.
+    pub usage: Usage,
+    /// Tool calls asked for.
+    pub calls: u64,
+    /// Tool calls refused.
+    pub refusals: u64,
+    /// Model calls.
+    pub infers: u64,
+}
+
+impl Session {
+    /// A session that waits for its agent's greeting.
+    #[must_use]
+    pub fn new(config: Config, now: Tick) -> Self {
+        let turn = config.welcome.turns_done;
+        Self {
+            config,
+            phase: Phase::Greeting,
+            turn,
+            infers_in_turn: 0,
+            infer: None,
+            pending: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            grants: BTreeSet::new(),
+            serial: 0,
+            commands: 0,
+            questions: 0,
+            cancelled: false,
+            rate: Rate::new(now.0),
+            notes_left: NOTES_PER_TURN,
+            totals: Totals::default(),
+            last_turn: None,
+            task: None,
+            ended: false,
+        }
+    }
+
+    /// Numbers used so far (permits, commands, questions), so that a resumed session goes on above them.
+    #[must_use]
+    pub fn after(mut self, entries: &[Entry]) -> Self {
+        for entry in entries {
+            match entry {
+                Entry::Intent { permit, command, .. } => {
+                    self.serial = self.serial.max(*permit);
+                    let number = command.as_ref().and_then(|c| c.as_str().strip_prefix('c'));
+                    let number = number.and_then(|n| n.parse().ok()).unwrap_or(0);
+                    self.commands = self.commands.max(number);
+                }
+                Entry::InferIntent { permit, .. } => self.serial = self.serial.max(*permit),
+                Entry::Asked { question, .. } => self.questions = self.questions.max(*question),
+                Entry::InferOutcome { usage, .. } => {
+                    self.totals.usage = self.totals.usage.plus(*usage);
+                    self.totals.infers += 1;
+                }
+                Entry::Verdict { .. } => self.totals.calls += 1,
+                Entry::Refused { .. } => self.totals.refusals += 1,
+                Entry::Certificate(_)
+                | Entry::Started { .. }
+                | Entry::TurnBegan { .. }
+                | Entry::Message { .. }
+                | Entry::Answered { .. }
+                | Entry::Outcome { .. }
+                | Entry::Unknown { .. }
+                | Entry::Transition(_)
+                | Entry::TurnEnded(_)
+                | Entry::Fault { .. }
+                | Entry::Left { .. }
+                | Entry::Notice { .. }
+                | Entry::Reviewed { .. }
+                | Entry::Resumed { .. }
+                | Entry::Ended { .. } => {}
+            }
+        }
+        self
+    }
+
+    /// What was used so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The end of the last turn, if one ended.
+    #[must_use]
+    pub fn last_turn(&self) -> Option<&TurnEnd> {
+        self.last_turn.as_ref()
+    }
+
+    /// Commands that run now: background jobs and those that a call waits for.
+    pub(crate) fn running_commands(&self) -> usize {
+        let jobs = self.jobs.values().filter(|running| **running).count();
+        let waited_for = self.pending.values().filter(|pending| {
+            matches!(&pending.state, PendingState::Running { command: Some(_) })
+        });
+        jobs + waited_for.count()
+    }
+
+    /// When [`Message::Clock`] is due: the nearest approval that runs out.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Tick> {
+        let asking = self.pending.values().filter_map(|pending| match &pending.state {
+            PendingState::Asking(asking) => Some(asking.until),
+            PendingState::Reading | PendingState::Running { .. } => None,
+        });
+        asking.min()
+    }
+}
+
+/// Notes that one turn may send: ten progress marks for each call of a long turn; the rest is cut.
+pub(crate) const NOTES_PER_TURN: u32 = 20_000;
