@@ -1,7 +1,10 @@
 //! What the shell is to do. Each variant with a consequence outside owns the permit that allows it;
 //! the others talk to the agent or to people, or end something, which needs no right.
 
-use protocol::{CallId, CommandId, Digest, InferFailure, Inference, Reply, TurnEnd, call::EndedBy, call::Outcome};
+use protocol::{
+    CallId, CommandId, Digest, InferFailure, Inference, Reply, TurnEnd, call::EndedBy,
+    call::Outcome,
+};
 
 use crate::{
     AskPerson, End, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand,

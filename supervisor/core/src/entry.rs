@@ -230,7 +230,10 @@ impl Entry {
     /// Whether it is a link of the session's audit chain; all entries are events as well.
     #[must_use]
     pub fn is_audit(&self) -> bool {
-        !matches!(self, Self::Message { .. } | Self::Transition(_) | Self::TurnBegan { .. })
+        !matches!(
+            self,
+            Self::Message { .. } | Self::Transition(_) | Self::TurnBegan { .. }
+        )
     }
 
     /// Whether it must survive a power cut (synchronous=FULL) and not only a process's death.
@@ -238,7 +241,10 @@ impl Entry {
     pub fn is_full(&self) -> bool {
         matches!(
             self,
-            Self::Certificate(_) | Self::Answered { .. } | Self::Reviewed { .. } | Self::Ended { .. }
+            Self::Certificate(_)
+                | Self::Answered { .. }
+                | Self::Reviewed { .. }
+                | Self::Ended { .. }
         )
     }
 }
@@ -292,13 +298,18 @@ pub struct RightState {
 impl Certificate {
     /// Rights that are required and not held: not empty refuses the session.
     pub fn broken(&self) -> impl Iterator<Item = &RightState> {
-        self.rights.iter().filter(|state| state.floor == protocol::Floor::Required && !state.held)
+        self.rights
+            .iter()
+            .filter(|state| state.floor == protocol::Floor::Required && !state.held)
     }
 
     /// One line for people.
     #[must_use]
     pub fn line(&self) -> String {
-        let wanted = self.rights.iter().filter(|state| state.floor != protocol::Floor::Off);
+        let wanted = self
+            .rights
+            .iter()
+            .filter(|state| state.floor != protocol::Floor::Off);
         let (held, missing): (Vec<_>, Vec<_>) = wanted.partition(|state| state.held);
         let mut line = format!(
             "{} situation {} · Landlock ABI {} · uid {} · {} of {} rights held",

@@ -24,8 +24,15 @@ pub fn cut(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }
-    let end = (0..=max).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
-    format!("{}… ({} more bytes)", text.get(..end).unwrap_or_default(), text.len() - end)
+    let end = (0..=max)
+        .rev()
+        .find(|&i| text.is_char_boundary(i))
+        .unwrap_or(0);
+    format!(
+        "{}… ({} more bytes)",
+        text.get(..end).unwrap_or_default(),
+        text.len() - end
+    )
 }
 
 /// Whether a character shows as itself and nothing else: no control, no bidi, no zero width, no
@@ -47,7 +54,10 @@ mod tests {
 
     #[test]
     fn nothing_that_hides_or_moves_passes() {
-        assert_eq!(escape("a\u{202e}b\u{1b}[2K\r\u{200b}c\n", false), r"a\u{202e}b\u{1b}[2K\r\u{200b}c\n");
+        assert_eq!(
+            escape("a\u{202e}b\u{1b}[2K\r\u{200b}c\n", false),
+            r"a\u{202e}b\u{1b}[2K\r\u{200b}c\n"
+        );
         assert_eq!(escape("grün 日本\n\tx", true), "grün 日本\n\tx");
         assert_eq!(escape("\u{a0}\u{e0041}", true), r"\u{a0}\u{e0041}");
     }

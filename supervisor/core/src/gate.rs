@@ -34,7 +34,10 @@ pub(crate) fn judge(session: &Session, call: &Call) -> Gate {
     };
     let size = serde_json::to_string(&call.input).map_or(usize::MAX, |text| text.len());
     if size > bounds::TOOL_INPUT {
-        let reason = format!("the input has {size} bytes, the bound is {}", bounds::TOOL_INPUT);
+        let reason = format!(
+            "the input has {size} bytes, the bound is {}",
+            bounds::TOOL_INPUT
+        );
         return refused(Stage::Input, reason, Some("do it in smaller pieces"));
     }
     if !config.welcome.tools.contains(&call.tool) {
@@ -48,9 +51,11 @@ pub(crate) fn judge(session: &Session, call: &Call) -> Gate {
             let verdict = evaluate(&config.policy, config.mode, &action, &config.facts);
             Gate::Judged(Box::new((action, verdict)))
         }
-        Err(policies::Malformed::UnknownTool { name, known }) => {
-            refused(Stage::Resolve, format!("no tool is named `{name}`; the tools are: {known}"), None)
-        }
+        Err(policies::Malformed::UnknownTool { name, known }) => refused(
+            Stage::Resolve,
+            format!("no tool is named `{name}`; the tools are: {known}"),
+            None,
+        ),
         Err(policies::Malformed::Input(why)) => refused(Stage::Input, why, None),
     }
 }
@@ -109,14 +114,20 @@ pub(crate) fn pass(session: &mut Session, call: &Call, action: Action) -> Passed
             let running = session.running_commands();
             if running >= bounds::COMMANDS {
                 return Passed::Refused(limit(
-                    format!("{running} commands of this session are running, the bound is {}", bounds::COMMANDS),
+                    format!(
+                        "{running} commands of this session are running, the bound is {}",
+                        bounds::COMMANDS
+                    ),
                     "wait for one to end, or end a job with job_kill",
                 ));
             }
             session.commands += 1;
             let word = format!("c{}", session.commands);
             let Ok(command) = CommandId::parse(&word) else {
-                return Passed::Refused(limit("no more command ids".to_owned(), "start a new session"));
+                return Passed::Refused(limit(
+                    "no more command ids".to_owned(),
+                    "start a new session",
+                ));
             };
             let what = crate::escape::cut(&run.line, 400);
             let permit = session.mint(RunCommand {
@@ -128,36 +139,75 @@ pub(crate) fn pass(session: &mut Session, call: &Call, action: Action) -> Passed
                 stdin: run.stdin,
             });
             let serial = permit.serial();
-            Passed::Effect { effect: Effect::Run(permit), name: "command", what, serial, command: Some(command) }
+            Passed::Effect {
+                effect: Effect::Run(permit),
+                name: "command",
+                what,
+                serial,
+                command: Some(command),
+            }
         }
         Action::File(access) => match (access.verb, access.place) {
-            (FileVerb::Read, _) => Passed::Read { what: access.path.to_string() },
-            (FileVerb::Write, Place::Workspace(relative)) => put(session, call, access.path.to_string(), relative),
+            (FileVerb::Read, _) => Passed::Read {
+                what: access.path.to_string(),
+            },
+            (FileVerb::Write, Place::Workspace(relative)) => {
+                put(session, call, access.path.to_string(), relative)
+            }
             (FileVerb::Write, _) => Passed::Refused(Refusal {
                 stage: Stage::Permissions,
                 rule: Some("place".to_owned()),
                 layer: Some("built-in".to_owned()),
-                reason: format!("file tools write below the workspace only, not `{}`", access.path),
+                reason: format!(
+                    "file tools write below the workspace only, not `{}`",
+                    access.path
+                ),
                 instead: Some("use bash for files of /tmp and HOME".to_owned()),
             }),
         },
         Action::Query { database, query } => {
             let what = format!("{database}: {}", crate::escape::cut(&query, 400));
-            let permit = session.mint(QueryDatabase { call: id, database, query });
+            let permit = session.mint(QueryDatabase {
+                call: id,
+                database,
+                query,
+            });
             let serial = permit.serial();
-            Passed::Effect { effect: Effect::Query(permit), name: "query", what, serial, command: None }
+            Passed::Effect {
+                effect: Effect::Query(permit),
+                name: "query",
+                what,
+                serial,
+                command: None,
+            }
         }
         Action::ListTables => {
             let permit = session.mint(ListTables { call: id });
             let serial = permit.serial();
             let what = "declared databases".to_owned();
-            Passed::Effect { effect: Effect::Tables(permit), name: "tables", what, serial, command: None }
+            Passed::Effect {
+                effect: Effect::Tables(permit),
+                name: "tables",
+                what,
+                serial,
+                command: None,
+            }
         }
         Action::AskPerson { question, choices } => {
             let what = crate::escape::cut(&question, 400);
-            let permit = session.mint(AskPerson { call: id, question, choices });
+            let permit = session.mint(AskPerson {
+                call: id,
+                question,
+                choices,
+            });
             let serial = permit.serial();
-            Passed::Effect { effect: Effect::AskPerson(permit), name: "ask", what, serial, command: None }
+            Passed::Effect {
+                effect: Effect::AskPerson(permit),
+                name: "ask",
+                what,
+                serial,
+                command: None,
+            }
         }
         Action::Job { job, kill } => job_call(session, call, &job, kill),
     }
@@ -174,7 +224,10 @@ fn put(session: &mut Session, call: &Call, path: String, relative: String) -> Pa
         });
     };
     // What was judged is what is written: write_file's content stands in its input.
-    let said = call.input.get("content").and_then(serde_json::Value::as_str);
+    let said = call
+        .input
+        .get("content")
+        .and_then(serde_json::Value::as_str);
     if call.tool == "write_file" && said != Some(prepared.content.as_str()) {
         return Passed::Refused(Refusal {
             stage: Stage::Input,
@@ -186,7 +239,11 @@ fn put(session: &mut Session, call: &Call, path: String, relative: String) -> Pa
     }
     if prepared.content.len() > bounds::FILE_CONTENT {
         return Passed::Refused(limit(
-            format!("the file would have {} bytes, the bound of a file tool is {}", prepared.content.len(), bounds::FILE_CONTENT),
+            format!(
+                "the file would have {} bytes, the bound of a file tool is {}",
+                prepared.content.len(),
+                bounds::FILE_CONTENT
+            ),
             "write it in pieces with bash",
         ));
     }
@@ -199,14 +256,26 @@ fn put(session: &mut Session, call: &Call, path: String, relative: String) -> Pa
         content: prepared.content.clone(),
     });
     let serial = permit.serial();
-    Passed::Effect { effect: Effect::Put(permit), name: "put", what, serial, command: None }
+    Passed::Effect {
+        effect: Effect::Put(permit),
+        name: "put",
+        what,
+        serial,
+        command: None,
+    }
 }
 
 fn job_call(session: &mut Session, call: &Call, job: &str, kill: bool) -> Passed {
-    let known = CommandId::parse(job).ok().filter(|command| session.jobs.contains_key(command));
+    let known = CommandId::parse(job)
+        .ok()
+        .filter(|command| session.jobs.contains_key(command));
     let Some(command) = known else {
         let jobs: Vec<_> = session.jobs.keys().map(CommandId::as_str).collect();
-        let list = if jobs.is_empty() { "none".to_owned() } else { jobs.join(", ") };
+        let list = if jobs.is_empty() {
+            "none".to_owned()
+        } else {
+            jobs.join(", ")
+        };
         return Passed::Refused(Refusal {
             stage: Stage::Input,
             rule: None,
@@ -220,27 +289,60 @@ fn job_call(session: &mut Session, call: &Call, job: &str, kill: bool) -> Passed
     };
     let what = command.to_string();
     if kill {
-        let permit = session.mint(KillJob { call: call.id.clone(), command });
+        let permit = session.mint(KillJob {
+            call: call.id.clone(),
+            command,
+        });
         let serial = permit.serial();
-        return Passed::Effect { effect: Effect::KillJob(permit), name: "kill", what, serial, command: None };
+        return Passed::Effect {
+            effect: Effect::KillJob(permit),
+            name: "kill",
+            what,
+            serial,
+            command: None,
+        };
     }
-    let wait = call.input.get("timeout_ms").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let wait = call
+        .input
+        .get("timeout_ms")
+        .and_then(serde_json::Value::as_u64)
+        .unwrap_or(0);
     let wait_ms = wait.min(bounds::COMMAND_TIME_MAX.as_secs() * 1_000);
-    let effect = Effect::LookAtJob { call: call.id.clone(), command, wait_ms };
-    Passed::Effect { effect, name: "look", what, serial: 0, command: None }
+    let effect = Effect::LookAtJob {
+        call: call.id.clone(),
+        command,
+        wait_ms,
+    };
+    Passed::Effect {
+        effect,
+        name: "look",
+        what,
+        serial: 0,
+        command: None,
+    }
 }
 
 /// The gate of a model call: budgets, then the permit.
 ///
 /// # Errors
 /// A sentence for the loop when a budget is spent.
-pub(crate) fn pass_infer(session: &mut Session, request: protocol::Infer) -> Result<Permit<Infer>, String> {
+pub(crate) fn pass_infer(
+    session: &mut Session,
+    request: protocol::Infer,
+) -> Result<Permit<Infer>, String> {
     let limits = &session.config.policy.settings.limits;
     let usage = session.totals.usage;
-    let spent = [usage.input_uncached, usage.cache_read, usage.cache_write, usage.output];
+    let spent = [
+        usage.input_uncached,
+        usage.cache_read,
+        usage.cache_write,
+        usage.output,
+    ];
     let spent: u64 = spent.into_iter().flatten().fold(0, u64::saturating_add);
     if let Some(bound) = limits.tokens.filter(|bound| spent >= *bound) {
-        return Err(format!("{spent} tokens are used, the policy's bound is {bound}"));
+        return Err(format!(
+            "{spent} tokens are used, the policy's bound is {bound}"
+        ));
     }
     // The loop counts iterations; this bound holds against a loop that lies. Each iteration may be
     // tried four times (three recoveries), and nothing else asks the model.
@@ -249,8 +351,15 @@ pub(crate) fn pass_infer(session: &mut Session, request: protocol::Infer) -> Res
         return Err(format!("{bound} model calls in one turn, the bound"));
     }
     session.infers_in_turn += 1;
-    let (provider, model) = (session.config.provider.clone(), session.config.model.clone());
-    Ok(session.mint(Infer { request, provider, model }))
+    let (provider, model) = (
+        session.config.provider.clone(),
+        session.config.model.clone(),
+    );
+    Ok(session.mint(Infer {
+        request,
+        provider,
+        model,
+    }))
 }
 
 fn limit(reason: String, instead: &str) -> Refusal {

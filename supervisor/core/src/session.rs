@@ -82,7 +82,10 @@ impl End {
     /// An end.
     #[must_use]
     pub fn new(outcome: &'static str, reason: impl Into<String>) -> Self {
-        Self { outcome, reason: reason.into() }
+        Self {
+            outcome,
+            reason: reason.into(),
+        }
     }
 }
 
@@ -197,7 +200,9 @@ impl Session {
     pub fn after(mut self, entries: &[Entry]) -> Self {
         for entry in entries {
             match entry {
-                Entry::Intent { permit, command, .. } => {
+                Entry::Intent {
+                    permit, command, ..
+                } => {
                     self.serial = self.serial.max(*permit);
                     let number = command.as_ref().and_then(|c| c.as_str().strip_prefix('c'));
                     let number = number.and_then(|n| n.parse().ok()).unwrap_or(0);
@@ -246,19 +251,23 @@ impl Session {
     /// Commands that run now: background jobs and those that a call waits for.
     pub(crate) fn running_commands(&self) -> usize {
         let jobs = self.jobs.values().filter(|running| **running).count();
-        let waited_for = self.pending.values().filter(|pending| {
-            matches!(&pending.state, PendingState::Running { command: Some(_) })
-        });
+        let waited_for = self
+            .pending
+            .values()
+            .filter(|pending| matches!(&pending.state, PendingState::Running { command: Some(_) }));
         jobs + waited_for.count()
     }
 
     /// When [`Message::Clock`] is due: the nearest approval that runs out.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
-        let asking = self.pending.values().filter_map(|pending| match &pending.state {
-            PendingState::Asking(asking) => Some(asking.until),
-            PendingState::Reading | PendingState::Running { .. } => None,
-        });
+        let asking = self
+            .pending
+            .values()
+            .filter_map(|pending| match &pending.state {
+                PendingState::Asking(asking) => Some(asking.until),
+                PendingState::Reading | PendingState::Running { .. } => None,
+            });
         asking.min()
     }
 }

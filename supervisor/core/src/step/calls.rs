@@ -1,0 +1,251 @@
+//! Tool calls: judged, asked, passed or refused.
+
+use policies::Decision;
+use protocol::{
+    Digest, Reply, bounds,
+    call::{Call, Outcome, Refusal, Stage},
+};
+
+use super::Turn;
+use crate::{
+    Effect, Entry, Question, ViewEvent,
+    escape::{cut, escape},
+    gate::{self, Gate, Passed},
+    session::{Asking, Pending, PendingState},
+};
+
+impl Turn {
+    pub(super) fn calls(&mut self, calls: Vec<Call>) {
+        if calls.is_empty() || calls.len() > bounds::BATCH {
+            let what = format!(
+                "a batch of {} calls, the bound is {}",
+                calls.len(),
+                bounds::BATCH
+            );
+            return self.fault("agent", what);
+        }
+        for call in calls {
+            if self.session.pending.contains_key(&call.id) {
+                return self.fault("agent", format!("call `{}` is asked for twice", call.id));
+            }
+            self.call(call);
+        }
+    }
+
+    pub(super) fn call(&mut self, call: Call) {
+        self.session.totals.calls += 1;
+        if self.session.cancelled {
+            let refusal = Refusal {
+                stage: Stage::Mode,
+                rule: None,
+                layer: None,
+                reason: "the turn is cancelled".to_owned(),
+                instead: None,
+            };
+            return self.refuse(&call, refusal, None);
+        }
+        let (action, verdict) = match gate::judge(&self.session, &call) {
+            Gate::Refused(refusal) => return self.refuse(&call, refusal, None),
+            Gate::Judged(judged) => *judged,
+        };
+        let key = gate::key(&call);
+        self.entries.push(Entry::Verdict {
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            action: key.clone(),
+            input: recorded(&call.input),
+            verdict: verdict.clone(),
+        });
+        self.effects.push(Effect::View(ViewEvent::Judged {
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            what: shown(&action, 200),
+            verdict: gate::word(verdict.decision),
+            rule: verdict.rule.clone(),
+            reason: verdict.reason.clone(),
+        }));
+        match verdict.decision {
+            Decision::Deny => self.refuse(&call, gate::refusal(&verdict), Some(&verdict)),
+            Decision::Allow => self.pass(call, action, &verdict),
+            Decision::Ask => self.ask(call, action, verdict, key),
+        }
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        call: Call,
+        action: policies::Action,
+        verdict: policies::Verdict,
+        key: Digest,
+    ) {
+        if !verdict.once_only && self.session.grants.contains(&key) {
+            return self.pass(call, action, &verdict);
+        }
+        if !self.session.config.facts.interactive {
+            let mut refusal = gate::refusal(&verdict);
+            if refusal.stage == Stage::Permissions {
+                refusal.stage = Stage::Mode;
+            }
+            refusal.reason = format!(
+                "{}, and nobody can be asked in this session",
+                refusal.reason
+            );
+            return self.refuse(&call, refusal, Some(&verdict));
+        }
+        self.session.questions += 1;
+        let id = self.session.questions;
+        let seed = self.session.config.seed.as_bytes();
+        let nonce = Digest::of_parts([seed, &id.to_be_bytes(), key.as_str().as_bytes()]);
+        let nonce = nonce.short().to_owned();
+        let question = Question {
+            id,
+            nonce: nonce.clone(),
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            shown: shown(&action, 4_096),
+            preview: call
+                .prepared
+                .as_ref()
+                .map(|p| escape(&cut(&p.content, 4_096), true)),
+            reason: escape(&verdict.reason, false),
+            rule: verdict.rule.clone(),
+            once_only: verdict.once_only,
+        };
+        self.entries.push(Entry::Asked {
+            call: call.id.clone(),
+            question: id,
+            shown: question.shown.clone(),
+            rule: verdict.rule.clone(),
+        });
+        let until = self
+            .now
+            .plus(u64::try_from(bounds::APPROVAL.as_millis()).unwrap_or(u64::MAX));
+        self.effects.push(Effect::Approve(question));
+        let pending = Pending {
+            tool: call.tool.clone(),
+            since: self.now,
+            verdict: "ask",
+            rule: verdict.rule.clone(),
+            state: PendingState::Asking(Box::new(Asking {
+                question: id,
+                nonce,
+                until,
+                call: call.clone(),
+                action,
+                verdict,
+                key,
+            })),
+        };
+        self.session.pending.insert(call.id, pending);
+    }
+
+    pub(super) fn pass(
+        &mut self,
+        call: Call,
+        action: policies::Action,
+        verdict: &policies::Verdict,
+    ) {
+        let (state, name, what, permit, command) =
+            match gate::pass(&mut self.session, &call, action) {
+                Passed::Refused(refusal) => return self.refuse(&call, refusal, Some(verdict)),
+                Passed::Read { what } => {
+                    let outcome = Box::new(Outcome::Proceed);
+                    let reply = Reply::Outcome {
+                        call: call.id.clone(),
+                        outcome,
+                    };
+                    self.effects.push(Effect::Reply(reply));
+                    (PendingState::Reading, "read", what, 0, None)
+                }
+                Passed::Effect {
+                    effect,
+                    name,
+                    what,
+                    serial,
+                    command,
+                } => {
+                    self.effects.push(effect);
+                    (
+                        PendingState::Running {
+                            command: command.clone(),
+                        },
+                        name,
+                        what,
+                        serial,
+                        command,
+                    )
+                }
+            };
+        // Entries of a step are durable before its effects start: intent before effect.
+        self.entries.push(Entry::Intent {
+            call: call.id.clone(),
+            effect: name.to_owned(),
+            command,
+            what,
+            permit,
+        });
+        let pending = Pending {
+            tool: call.tool,
+            since: self.now,
+            verdict: gate::word(verdict.decision),
+            rule: verdict.rule.clone(),
+            state,
+        };
+        self.session.pending.insert(call.id, pending);
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        call: &Call,
+        refusal: Refusal,
+        verdict: Option<&policies::Verdict>,
+    ) {
+        self.session.totals.refusals += 1;
+        self.entries.push(Entry::Refused {
+            call: call.id.clone(),
+            tool: escape(&cut(&call.tool, 80), false),
+            refusal: refusal.clone(),
+        });
+        self.effects.push(Effect::View(ViewEvent::Settled {
+            call: call.id.clone(),
+            tool: escape(&cut(&call.tool, 80), false),
+            ok: false,
+            what: escape(&refusal.sentence(), false),
+            ms: 0,
+            verdict: verdict.map_or("deny", |v| gate::word(v.decision)),
+            rule: refusal.rule.clone(),
+        }));
+        let outcome = Box::new(Outcome::Refused(refusal));
+        self.effects.push(Effect::Reply(Reply::Outcome {
+            call: call.id.clone(),
+            outcome,
+        }));
+    }
+}
+
+/// An input as the record keeps it: whole if it is small, else its size and digest.
+fn recorded(input: &serde_json::Value) -> serde_json::Value {
+    let text = input.to_string();
+    if text.len() <= 16 * 1024 {
+        return input.clone();
+    }
+    serde_json::json!({ "_bytes": text.len(), "_digest": Digest::of(text.as_bytes()) })
+}
+
+/// An action as people read it, every odd character escaped.
+fn shown(action: &policies::Action, max: usize) -> String {
+    use policies::{Action, FileVerb};
+    let text = match action {
+        Action::Run(run) => run.line.clone(),
+        Action::File(access) => match access.verb {
+            FileVerb::Read => access.path.to_string(),
+            FileVerb::Write => format!("write {}", access.path),
+        },
+        Action::Query { database, query } => format!("{database}: {query}"),
+        Action::ListTables => "tables of the declared databases".to_owned(),
+        Action::AskPerson { question, .. } => question.clone(),
+        Action::Job { job, kill: true } => format!("end {job}"),
+        Action::Job { job, kill: false } => format!("look at {job}"),
+    };
+    escape(&cut(&text, max), false)
+}

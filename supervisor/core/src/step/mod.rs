@@ -1,0 +1,307 @@
+//! One step of a session: a message in; what to record and what to do out. Pure.
+
+mod calls;
+mod outcomes;
+mod people;
+
+use protocol::{
+    Digest, InferFailure, Message as Said, Note, Reply, Request, Role, Transition, TurnReason,
+    TurnStart,
+    call::EndedBy,
+    phase::{Phase, RequestKind, agent_may},
+};
+
+use crate::{
+    Effect, End, Entry, Message, Session, Tick, ViewEvent,
+    escape::{cut, escape},
+    gate,
+    session::{NOTES_PER_TURN, Pending, PendingInfer, PendingState},
+};
+
+/// What a step gives: the session as it is now, entries to record first, effects to start after.
+#[derive(Debug)]
+#[must_use = "entries must be recorded and effects started"]
+pub struct Step {
+    /// The session.
+    pub session: Session,
+    /// Durable before any effect of this step starts.
+    pub entries: Vec<Entry>,
+    /// To start, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// Takes a session one step on.
+pub fn step(session: Session, message: Message, now: Tick) -> Step {
+    let mut turn = Turn {
+        session,
+        now,
+        entries: Vec::new(),
+        effects: Vec::new(),
+    };
+    if !turn.session.ended {
+        turn.take(message);
+    }
+    Step {
+        session: turn.session,
+        entries: turn.entries,
+        effects: turn.effects,
+    }
+}
+
+struct Turn {
+    session: Session,
+    now: Tick,
+    entries: Vec<Entry>,
+    effects: Vec<Effect>,
+}
+
+impl Turn {
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Agent(request) => self.agent(request),
+            Message::Fault { link, what } => self.fault(link, what),
+            Message::AgentGone { exit } => {
+                self.entries.push(Entry::Left {
+                    who: "agent".to_owned(),
+                    exit,
+                });
+                let how = match exit {
+                    Some(protocol::Exit {
+                        signal: Some(signal),
+                        ..
+                    }) => format!("ended by signal {signal}"),
+                    Some(protocol::Exit {
+                        code: Some(code), ..
+                    }) => format!("exit code {code}"),
+                    Some(_) | None => "its link closed".to_owned(),
+                };
+                self.end(End::new("fault", format!("the agent process left ({how})")));
+            }
+            Message::HandsGone => {
+                self.entries.push(Entry::Left {
+                    who: "hands".to_owned(),
+                    exit: None,
+                });
+                self.end(End::new("fault", "hands left: the whole jail has ended"));
+            }
+            Message::Effect(outcome) => self.outcome(outcome),
+            Message::Answer {
+                question,
+                nonce,
+                answer,
+            } => self.answer(question, &nonce, answer),
+            Message::Task(text) => {
+                self.session.task = Some(text);
+                self.begin_turn();
+            }
+            Message::Cancel => self.cancel(),
+            Message::Stop(end) => self.end(end),
+            Message::Clock => self.clock(),
+        }
+    }
+
+    // ---- what the agent says -------------------------------------------------------------------
+
+    fn agent(&mut self, request: Request) {
+        if let Err(fault) = self.session.rate.admit(self.now.0) {
+            return self.fault("agent", fault.to_string());
+        }
+        let kind = RequestKind::of(&request);
+        if !agent_may(self.session.phase, kind) {
+            let what = format!(
+                "`{kind:?}` is not permitted in phase `{:?}`",
+                self.session.phase
+            );
+            return self.fault("agent", what);
+        }
+        match request {
+            Request::Hello(hello) => {
+                let welcome = self.session.config.welcome.clone();
+                if let Err(mismatch) = hello.check(protocol::ROLE_AGENT, &welcome.hello.session) {
+                    return self.fault("agent", mismatch.to_string());
+                }
+                self.session.phase = Phase::Idle;
+                self.effects
+                    .push(Effect::Reply(Reply::Welcome(Box::new(welcome))));
+                self.begin_turn();
+            }
+            Request::Infer(infer) => self.infer(infer),
+            Request::Calls { calls } => self.calls(calls),
+            Request::Settled(settled) => {
+                let reading = |pending: &&Pending| matches!(pending.state, PendingState::Reading);
+                if self
+                    .session
+                    .pending
+                    .get(&settled.call)
+                    .filter(reading)
+                    .is_none()
+                {
+                    let what = format!(
+                        "`{}` was settled, but no read of that id was allowed",
+                        settled.call
+                    );
+                    return self.fault("agent", what);
+                }
+                let what = format!("{} bytes", settled.bytes);
+                self.settle(&settled.call, settled.ok, what, None, None);
+            }
+            Request::Append(message) => {
+                if message.role != Role::User {
+                    return self.fault(
+                        "agent",
+                        "only the supervisor records what a model said".to_owned(),
+                    );
+                }
+                self.entries.push(Entry::Message { message });
+            }
+            Request::Transition(transition) => self.transition(transition),
+            Request::Note(note) => self.note(note),
+            Request::TurnEnded(end) => {
+                self.session.phase = Phase::Idle;
+                self.entries.push(Entry::TurnEnded(end.clone()));
+                self.effects
+                    .push(Effect::View(ViewEvent::TurnEnded(end.clone())));
+                self.session.last_turn = Some(end);
+                self.abandon_pending(EndedBy::Cancelled);
+            }
+        }
+    }
+
+    fn begin_turn(&mut self) {
+        if self.session.phase != Phase::Idle {
+            return;
+        }
+        let Some(text) = self.session.task.take() else {
+            return;
+        };
+        let settings = &self.session.config.policy.settings;
+        if self.session.turn >= settings.limits.turns {
+            return self.end(End::new(
+                "cap",
+                format!("{} turns, the bound of a session", self.session.turn),
+            ));
+        }
+        self.session.turn += u32::from(text.is_some() || self.session.turn == 0);
+        self.session.phase = Phase::Turn;
+        self.session.infers_in_turn = 0;
+        self.session.cancelled = false;
+        self.session.notes_left = NOTES_PER_TURN;
+        let number = self.session.turn;
+        self.entries.push(Entry::TurnBegan {
+            number,
+            text: text.clone(),
+        });
+        if let Some(text) = &text {
+            self.entries.push(Entry::Message {
+                message: Said::user(text.clone()),
+            });
+        }
+        self.effects
+            .push(Effect::View(ViewEvent::TurnBegan { number }));
+        self.effects
+            .push(Effect::Reply(Reply::Turn(TurnStart { number, text })));
+    }
+
+    fn infer(&mut self, request: protocol::Infer) {
+        if self.session.infer.is_some() {
+            return self.fault(
+                "agent",
+                "a second model call while one is running".to_owned(),
+            );
+        }
+        let id = request.id;
+        if self.session.cancelled {
+            return self.infer_failed(id, "cancelled", "the turn is cancelled");
+        }
+        let digest = Digest::of(&serde_json::to_vec(&request).unwrap_or_default());
+        match gate::pass_infer(&mut self.session, request) {
+            Ok(permit) => {
+                self.entries.push(Entry::InferIntent {
+                    id,
+                    provider: permit.action().provider.clone(),
+                    model: permit.action().model.clone(),
+                    request: digest,
+                    permit: permit.serial(),
+                });
+                self.session.infer = Some(PendingInfer {
+                    id,
+                    since: self.now,
+                });
+                self.effects.push(Effect::Infer(permit));
+            }
+            Err(why) => self.infer_failed(id, "budget", &why),
+        }
+    }
+
+    fn infer_failed(&mut self, id: u64, class: &str, message: &str) {
+        self.effects
+            .push(Effect::Reply(Reply::InferFailed(InferFailure {
+                id,
+                class: class.to_owned(),
+                retryable: false,
+                message: message.to_owned(),
+                retry_after_ms: None,
+            })));
+    }
+
+    fn transition(&mut self, transition: Transition) {
+        let fits = transition.reason.len() <= 64
+            && transition
+                .reason
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if !fits {
+            return self.fault("agent", "a transition with a malformed reason".to_owned());
+        }
+        let text = format!("{:?} {}", transition.kind, transition.reason);
+        let iteration = transition.iteration;
+        self.effects
+            .push(Effect::View(ViewEvent::Transition { iteration, text }));
+        self.entries.push(Entry::Transition(transition));
+    }
+
+    fn note(&mut self, note: Note) {
+        // Notes are the worker's word and bounded: past the bound they are dropped, once said.
+        match self.session.notes_left.checked_sub(1) {
+            None => return,
+            Some(0) => {
+                let text =
+                    "the worker's notes reached their bound; the rest of this turn's are dropped";
+                self.entries.push(Entry::Notice {
+                    text: text.to_owned(),
+                });
+                self.session.notes_left = 0;
+                return;
+            }
+            Some(left) => self.session.notes_left = left,
+        }
+        let event = match note {
+            Note::Progress { call, percent } if self.session.pending.contains_key(&call) => {
+                ViewEvent::Progress {
+                    call,
+                    percent: percent.min(100),
+                }
+            }
+            Note::Progress { .. } => return,
+            Note::Log { text } => ViewEvent::Log(escape(&cut(&text, 2_048), false)),
+        };
+        self.effects.push(Effect::View(event));
+    }
+}
+
+/// How a session ends after a turn that ended so.
+#[must_use]
+pub fn end_of(reason: TurnReason) -> &'static str {
+    match reason {
+        TurnReason::Done => "done",
+        TurnReason::MaxIterationsReached
+        | TurnReason::MaxTurnsReached
+        | TurnReason::NoProgress
+        | TurnReason::ContextFull => "cap",
+        TurnReason::Cancelled => "cancelled",
+        TurnReason::ModelFailed => "outage",
+        TurnReason::BudgetReached => "budget",
+        TurnReason::Stopped | TurnReason::Filtered => "refused",
+        TurnReason::Bug => "fault",
+    }
+}

@@ -1,0 +1,223 @@
+//! What became of effects.
+
+use protocol::{
+    CallId, Digest, InferFailure, Reply,
+    call::{EndedBy, Outcome},
+    phase::Phase,
+};
+
+use super::Turn;
+use crate::{
+    Effect, EffectOutcome, Entry, ViewEvent,
+    escape::{cut, escape},
+    session::PendingState,
+};
+
+impl Turn {
+    pub(super) fn outcome(&mut self, outcome: EffectOutcome) {
+        match outcome {
+            EffectOutcome::Call {
+                call,
+                outcome,
+                before,
+                spool,
+            } => {
+                self.call_outcome(call, outcome, before, spool);
+            }
+            EffectOutcome::Infer { id, result } => self.inferred(id, result),
+            EffectOutcome::Delta { id, text } => {
+                if self
+                    .session
+                    .infer
+                    .as_ref()
+                    .is_some_and(|infer| infer.id == id)
+                {
+                    self.effects
+                        .push(Effect::View(ViewEvent::Text(text.clone())));
+                    self.effects
+                        .push(Effect::Reply(Reply::Delta(protocol::Delta { id, text })));
+                }
+            }
+            EffectOutcome::JobEnded { command } => {
+                if let Some(running) = self.session.jobs.get_mut(&command) {
+                    *running = false;
+                }
+            }
+        }
+    }
+
+    pub(super) fn call_outcome(
+        &mut self,
+        call: CallId,
+        outcome: Outcome,
+        before: Option<Digest>,
+        spool: Option<Digest>,
+    ) {
+        let Some(pending) = self.session.pending.get(&call) else {
+            return;
+        };
+        if let (
+            Outcome::JobStarted { .. },
+            PendingState::Running {
+                command: Some(command),
+            },
+        ) = (&outcome, &pending.state)
+        {
+            self.session.jobs.insert(command.clone(), true);
+        }
+        if let (Outcome::Job { job, running, .. }, _) = (&outcome, &pending.state)
+            && let Some(known) = self.session.jobs.get_mut(job)
+        {
+            *known = *running;
+        }
+        let (ok, what) = summary(&outcome);
+        self.settle(&call, ok, what, before, spool);
+        if self.session.phase == Phase::Turn {
+            let reply = Reply::Outcome {
+                call,
+                outcome: Box::new(outcome),
+            };
+            self.effects.push(Effect::Reply(reply));
+        }
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        call: &CallId,
+        ok: bool,
+        what: String,
+        before: Option<Digest>,
+        spool: Option<Digest>,
+    ) {
+        let Some(pending) = self.session.pending.remove(call) else {
+            return;
+        };
+        let ms = self.now.0.saturating_sub(pending.since.0);
+        let what = escape(&cut(&what, 400), false);
+        self.entries.push(Entry::Outcome {
+            call: call.clone(),
+            ok,
+            what: what.clone(),
+            ms,
+            before,
+            spool,
+        });
+        self.effects.push(Effect::View(ViewEvent::Settled {
+            call: call.clone(),
+            tool: pending.tool,
+            ok,
+            what,
+            ms,
+            verdict: pending.verdict,
+            rule: pending.rule,
+        }));
+    }
+
+    pub(super) fn inferred(
+        &mut self,
+        id: u64,
+        result: Result<Box<protocol::Inference>, InferFailure>,
+    ) {
+        let Some(infer) = self.session.infer.take_if(|infer| infer.id == id) else {
+            return;
+        };
+        let ms = self.now.0.saturating_sub(infer.since.0);
+        let (provider, model) = (
+            self.session.config.provider.clone(),
+            self.session.config.model.clone(),
+        );
+        self.session.totals.infers += 1;
+        match result {
+            Ok(answer) => {
+                self.session.totals.usage = self.session.totals.usage.plus(answer.usage);
+                self.entries.push(Entry::InferOutcome {
+                    id,
+                    provider: answer.provider.clone(),
+                    model: answer.model.clone(),
+                    usage: answer.usage,
+                    error: None,
+                    ms,
+                });
+                self.entries.push(Entry::Message {
+                    message: answer.message.clone(),
+                });
+                self.effects.push(Effect::View(ViewEvent::Inferred {
+                    input: answer.usage.input_uncached,
+                    output: answer.usage.output,
+                    ms,
+                }));
+                if self.session.phase == Phase::Turn {
+                    self.effects
+                        .push(Effect::Reply(Reply::Inferred { id, answer }));
+                }
+            }
+            Err(failure) => {
+                self.entries.push(Entry::InferOutcome {
+                    id,
+                    provider,
+                    model,
+                    usage: protocol::Usage::default(),
+                    error: Some(failure.class.clone()),
+                    ms,
+                });
+                self.effects.push(Effect::View(ViewEvent::InferFailed {
+                    class: failure.class.clone(),
+                    message: escape(&failure.message, false),
+                }));
+                if self.session.phase == Phase::Turn {
+                    self.effects
+                        .push(Effect::Reply(Reply::InferFailed(failure)));
+                }
+            }
+        }
+    }
+}
+
+/// Whether an outcome is a success, and one line about it.
+fn summary(outcome: &Outcome) -> (bool, String) {
+    match outcome {
+        Outcome::Refused(refusal) => (false, refusal.sentence()),
+        Outcome::Proceed => (true, String::new()),
+        Outcome::Command(result) => {
+            let end = match (result.ended_by, result.exit, result.signal) {
+                (Some(EndedBy::TimeLimit), ..) => "ended: time limit".to_owned(),
+                (Some(EndedBy::OutputLimit), ..) => "ended: output limit".to_owned(),
+                (Some(EndedBy::Cancelled), ..) => "ended: cancelled".to_owned(),
+                (Some(EndedBy::Killed), ..) => "ended: job_kill".to_owned(),
+                (None, Some(code), _) => format!("exit {code}"),
+                (None, None, Some(signal)) => format!("signal {signal}"),
+                (None, None, None) => "ended".to_owned(),
+            };
+            (
+                result.exit == Some(0) && result.ended_by.is_none(),
+                format!("{end}, {} bytes", result.output.total),
+            )
+        }
+        Outcome::JobStarted { job } => (true, format!("job {job} started")),
+        Outcome::Job { job, running, .. } => (
+            true,
+            format!("job {job} {}", if *running { "runs" } else { "has ended" }),
+        ),
+        Outcome::Written { created, bytes, .. } => (
+            true,
+            format!(
+                "{} {bytes} bytes",
+                if *created { "created," } else { "replaced," }
+            ),
+        ),
+        Outcome::Rows(protocol::call::SqlAnswer::Rows {
+            rows, truncated, ..
+        }) => (
+            true,
+            format!(
+                "{} rows{}",
+                rows.len(),
+                if *truncated { ", more exist" } else { "" }
+            ),
+        ),
+        Outcome::Rows(protocol::call::SqlAnswer::Error { error, .. }) => (false, error.clone()),
+        Outcome::Tables { tables } => (true, format!("{} tables", tables.len())),
+        Outcome::Answer { .. } => (true, "answered".to_owned()),
+        Outcome::Failed { message, .. } => (false, message.clone()),
+    }
+}
