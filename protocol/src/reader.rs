@@ -48,6 +48,9 @@ pub enum Errand {
         manifest: String,
         /// Globs that were left out of the copy: never reported as deleted, never applied.
         hide: Vec<String>,
+        /// The workspace, for counting the lines of changed text; `None` counts new files only.
+        #[serde(default)]
+        workspace: Option<String>,
     },
     /// Write the changes as one git-extended patch.
     Patch {
@@ -116,7 +119,8 @@ pub enum Finding {
         bytes: u64,
         /// Entries left out because they are hidden, at most 100 relative paths.
         hidden: Vec<String>,
-        /// Entries left out because they are sockets, FIFOs or devices, at most 100 relative paths.
+        /// Entries left out because they are sockets, FIFOs, devices or unreadable, at most 100
+        /// relative paths, each with the reason in brackets.
         skipped: Vec<String>,
     },
     /// A page of changes; the last page has `more` false.
@@ -125,6 +129,10 @@ pub enum Finding {
         changes: Vec<Change>,
         /// Whether another page follows.
         more: bool,
+        /// What is never applied, with the reason in brackets, at most 100, on the last page:
+        /// sockets, FIFOs, devices, hidden names, folders beyond the depth bound.
+        #[serde(default)]
+        skipped: Vec<String>,
     },
     /// The patch is written.
     Patched {
