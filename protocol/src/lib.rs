@@ -36,7 +36,7 @@ pub use digest::Digest;
 pub use ids::{CallId, CommandId, Malformed, SessionId};
 pub use message::{Inference, Message, Part, Role, StopReason, ToolSpec, Usage};
 pub use order::{CommandLimits, Order, Put, Spawn};
-pub use reply::{Delta, InferFailure, Reply, TurnStart, Welcome};
+pub use reply::{DatabaseInfo, Delta, InferFailure, Reply, TurnStart, Welcome};
 pub use report::{Entry, EntryKind, Exit, Failure, FailureClass, PutDone, Report, Resolved};
 pub use request::{Infer, Note, Request, Settled, Transition, TransitionKind, TurnEnd, TurnReason};
 pub use rights::{Backend, Floor, Probe, ProbeDomain, Right};
