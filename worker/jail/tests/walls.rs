@@ -1,0 +1,2 @@
+//! Walls, tried for real.
+fn main() {}
