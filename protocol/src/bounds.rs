@@ -113,8 +113,38 @@ bounds! {
     SQL_TIME: Duration = Duration::from_secs(10), "10 s", "a scan of a large file; a cross join ends";
     /// How long the supervisor waits for an order to be answered.
     ORDER_TIME: Duration = Duration::from_secs(30), "30 s", "a put with fsync on a slow disk; a hung mount marks the session stuck";
+    /// How long the supervisor waits for room on the hands link.
+    LINK_SEND: Duration = Duration::from_secs(5), "5 s", "hands reads at once; one that does not is stuck and its session ends";
+    /// Set-up handles that hands may send up.
+    SETUP_HANDLES: usize = 4, "4 handles", "the pidfd today; listeners and the terminal's folder later";
+    /// File changes whose pre-images wait to be read.
+    PUTS: usize = 4, "4 changes", "each holds at most one readable file in memory; the supervisor drains at once";
+    /// Reports that hands holds for a supervisor that does not read.
+    REPORTS_HELD: usize = 256 * 1024, "256 KiB", "beyond it hands takes no further order until they are read";
+    /// Entries of a folder that hands looks through for what a killed put left behind.
+    SWEEP: usize = 10_000, "10,000 entries", "a source folder; a larger one is swept in part";
+    /// The private /dev/shm.
+    SHM: u64 = 64 * MIB, "64 MiB", "semaphores and small shared buffers; it is memory";
+    /// Largest policy file.
+    POLICY_FILE: usize = 1024 * 1024, "1 MiB", "a thousand rules with their examples; a workspace cannot make us hold more";
+    /// Files that one layer's `extends` may chain.
+    POLICY_EXTENDS: usize = 8, "8 files", "team, department, company and a shipped profile, twice over";
+    /// Rules of one layer.
+    POLICY_RULES: usize = 1_000, "1,000 rules", "all pairs are compared at load; people do not review more";
+    /// Patterns of all rules of one layer.
+    POLICY_PATTERNS: usize = 4_000, "4,000 patterns", "the same bound for the lists inside the rules";
+    /// Simple commands and redirections of one shell line that are judged one by one.
+    LINE_PARTS: usize = 256, "256 parts", "a long script; beyond it nobody reads the question, and a file is the better way";
     /// How long a reader may take for a whole tree.
     READER_TIME: Duration = Duration::from_secs(300), "300 s", "copying 2 GiB from a slow disk";
+    /// How long a writer of the record waits for the one that writes now.
+    RECORD_WAIT: Duration = Duration::from_secs(5), "5 s", "one commit takes milliseconds on a slow disk; 16 supervisors queue";
+    /// Audit records between two checkpoints of all chains.
+    CHECKPOINT_EVERY: u64 = 256, "256 records", "a tail that is cut in between is short; the cost stays below one row in a hundred";
+    /// Largest single entry of the record, as JSON.
+    RECORD_ENTRY: usize = 32 * 1024 * 1024, "32 MiB", "a model frame escaped twice; beyond it a blob is the place";
+    /// Largest blob.
+    BLOB: u64 = 64 * MIB, "64 MiB", "a spool with room; the largest file that read_file opens, four times";
     /// How long a session's end may take before it is killed.
     END_TIME: Duration = Duration::from_secs(3), "3 s", "wardens take milliseconds";
 }

@@ -7,6 +7,10 @@ use crate::{SessionId, version};
 /// Where the worker binary lies inside every view.
 pub const WORKER_INSIDE: &str = "/run/provost/worker";
 
+/// How the names begin under which hands writes a file before it takes its place. A killed put may
+/// leave one; it is nobody's change.
+pub const PUT_TEMP: &str = ".provost-put-";
+
 /// Everything that `provost-worker jail` needs, on descriptor 2.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,0 +1,201 @@
+//! Finds a user id that owns nothing on this machine, for a session whose supervisor is root: root's
+//! own sessions run under it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::Path,
+};
+
+use protocol::jail::Identity;
+use rustix::fs::FlockOperation;
+
+/// First id of the range that distributions leave unassigned.
+const FIRST: u32 = 61_184;
+/// Last id of the range.
+const LAST: u32 = 65_519;
+/// Ids that are tried before giving up.
+const TRIES: u32 = 64;
+
+/// A user id that is this session's alone as long as the claim lives.
+#[derive(Debug)]
+pub struct ClaimedUid {
+    identity: Identity,
+    // The lock file, held for life.
+    _lock: File,
+}
+
+impl ClaimedUid {
+    /// The identity: the group has the same number.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+}
+
+/// Why no id could be claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum NoUid {
+    /// The lock folder cannot be used.
+    #[error("cannot lock a user id in `{folder}`: {source}")]
+    Locks {
+        /// The folder.
+        folder: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// This root has no such ids.
+    #[error(
+        "user ids {FIRST} to {LAST} do not exist in this user namespace: run as an ordinary account, or give the container a map of 65,536 ids"
+    )]
+    Unmapped,
+    /// All are taken.
+    #[error("no free user id between {FIRST} and {LAST}: all that were tried are in use")]
+    Exhausted,
+    /// A session that goes on needs the id that owns its files.
+    #[error("user id {0} owns this session's files and is in use: end what runs under it")]
+    Taken(u32),
+}
+
+/// Claims an id: `wanted` when a session goes on whose files belong to it, else any free one.
+///
+/// Free means: in neither the accounts nor the groups, no process runs under it, no other live
+/// session has locked it in `runtime`.
+///
+/// # Errors
+/// [`NoUid`] names what to do.
+pub fn free_uid(runtime: &Path, wanted: Option<u32>) -> Result<ClaimedUid, NoUid> {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if !covers(&map, FIRST) || !covers(&map, LAST) {
+        return Err(NoUid::Unmapped);
+    }
+    let folder = runtime.join("uids");
+    let broken = |source: io::Error| NoUid::Locks {
+        folder: folder.display().to_string(),
+        source,
+    };
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
+        .map_err(broken)?;
+    if let Some(uid) = wanted {
+        let in_range = (FIRST..=LAST).contains(&uid);
+        let claim = if in_range {
+            claim(&folder, uid).map_err(broken)?
+        } else {
+            None
+        };
+        return claim.ok_or(NoUid::Taken(uid));
+    }
+    let accounts = known("/etc/passwd");
+    let groups = known("/etc/group");
+    let mut seed = [0_u8; 4];
+    getrandom::fill(&mut seed).map_err(|error| broken(io::Error::other(error.to_string())))?;
+    let span = LAST - FIRST + 1;
+    let start = u32::from_ne_bytes(seed) % span;
+    for step in 0..TRIES {
+        // A stride without a common divisor with the span: no id is tried twice.
+        let uid = FIRST + (start + step * 7) % span;
+        if accounts.contains(&uid) || groups.contains(&uid) {
+            continue;
+        }
+        if let Some(claim) = claim(&folder, uid).map_err(broken)? {
+            return Ok(claim);
+        }
+    }
+    Err(NoUid::Exhausted)
+}
+
+/// Locks one id and makes sure that nothing runs under it.
+fn claim(folder: &Path, uid: u32) -> io::Result<Option<ClaimedUid>> {
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(folder.join(uid.to_string()))?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    if runs_anything(uid) {
+        return Ok(None);
+    }
+    Ok(Some(ClaimedUid {
+        identity: Identity { uid, gid: uid },
+        _lock: lock,
+    }))
+}
+
+/// Whether a process runs under `uid`.
+fn runs_anything(uid: u32) -> bool {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return true;
+    };
+    entries
+        .flatten()
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .bytes()
+                .all(|b| b.is_ascii_digit())
+        })
+        .any(|entry| entry.metadata().is_ok_and(|facts| facts.uid() == uid))
+}
+
+/// The ids in an account or group file.
+fn known(path: &str) -> Vec<u32> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split(':').nth(2)?.parse().ok())
+        .collect()
+}
+
+/// Whether a uid map has `uid` inside.
+fn covers(map: &str, uid: u32) -> bool {
+    map.lines().any(|line| {
+        let mut words = line.split_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) =
+            (words.next(), words.next(), words.next())
+        else {
+            return false;
+        };
+        (first..first.saturating_add(count)).contains(&u64::from(uid))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_covers_exactly_its_ids() {
+        let map = "         0     100000      65536\n";
+        assert!(covers(map, FIRST) && covers(map, LAST) && !covers(map, 65_536));
+        assert!(!covers("0 1000 1\n", FIRST));
+        assert!(!covers("", FIRST));
+    }
+
+    #[test]
+    fn a_claimed_id_is_nobody_elses_until_it_is_given_back() {
+        let runtime = tempfile::tempdir().expect("folder");
+        let first = free_uid(runtime.path(), None).expect("free");
+        let uid = first.identity().uid;
+        assert!((FIRST..=LAST).contains(&uid));
+        assert!(matches!(
+            free_uid(runtime.path(), Some(uid)),
+            Err(NoUid::Taken(_))
+        ));
+        assert!(matches!(
+            free_uid(runtime.path(), Some(0)),
+            Err(NoUid::Taken(0))
+        ));
+        drop(first);
+        let again = free_uid(runtime.path(), Some(uid)).expect("given back");
+        assert_eq!(again.identity(), Identity { uid, gid: uid });
+    }
+}

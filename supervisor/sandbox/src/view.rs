@@ -1,0 +1,458 @@
+//! What a session sees: the pieces of its view in the order of mounting, its ceiling, its limits.
+//!
+//! [`Host::look`] reads what this machine's root folder and `/etc` are like; [`jail_spec`] checks the
+//! policy's extra trees on it; `view` itself is pure. What is not listed here is not in the view:
+//! no `/sys`, no `/run`, no `/var`, no `/root`, no other HOME, nothing of `/etc` but what programs
+//! need to start, and none of Provost's own places.
+
+use std::path::{Component, Path, PathBuf};
+
+use policies::Settings;
+use protocol::{
+    BUILD, SessionId, bounds,
+    jail::{Domain, Identity, JailLimits, JailSpec, Mount, WORKER_INSIDE},
+};
+
+/// Folders of the root that hold programs and libraries; links where `/usr` is merged.
+const PROGRAM_FOLDERS: [&str; 8] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+];
+/// What programs need of `/etc` to start and to speak TLS; no account, no host name, no secret.
+const ETC: [&str; 33] = [
+    "alternatives",
+    "bash.bashrc",
+    "ca-certificates",
+    "crypto-policies",
+    "debian_version",
+    "fonts",
+    "inputrc",
+    "java-11-openjdk",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "locale.alias",
+    "magic",
+    "mime.types",
+    "os-release",
+    "perl",
+    "php",
+    "pki/ca-trust/extracted",
+    "pki/tls/certs",
+    "protocols",
+    "python3",
+    "redhat-release",
+    "rpc",
+    "services",
+    "shells",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+];
+/// Device nodes.
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+/// HOME where the account's own would lie over the workspace.
+const HOME_ELSEWHERE: [&str; 2] = ["/home/agent", "/run/home"];
+/// Places of the view that nothing of the host may be mounted on or above.
+const RESERVED: [&str; 5] = ["/proc", "/dev", "/sys", "/run", "/etc"];
+
+/// What the root folder of this machine is like.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Real folders that hold programs.
+    pub trees: Vec<String>,
+    /// Links of the root folder: name and what they say.
+    pub links: Vec<(String, String)>,
+    /// Files and folders of `/etc`: what to mount from where.
+    pub etc: Vec<(String, String)>,
+    /// Links of `/etc` that lead into a tree: name and what they say.
+    pub etc_links: Vec<(String, String)>,
+}
+
+/// Where a session's pieces lie.
+#[derive(Debug, Clone)]
+pub struct SessionPlace<'a> {
+    /// The session.
+    pub session: &'a SessionId,
+    /// The workspace on the host, absolute; it has the same name inside.
+    pub workspace: &'a Path,
+    /// The session's own tree, which is mounted there.
+    pub tree: &'a Path,
+    /// The policy's settings.
+    pub settings: &'a Settings,
+    /// The identity to take when the supervisor is root.
+    pub identity: Option<Identity>,
+    /// The account's HOME, whose name the private HOME gets.
+    pub home: &'a Path,
+    /// Provost's own places (configuration, state, runtime): never in a view.
+    pub private: &'a [PathBuf],
+}
+
+/// Why no view can be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ViewError {
+    /// The workspace cannot be one.
+    #[error("`{path}` cannot be a workspace: {why}")]
+    Workspace {
+        /// The path.
+        path: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+    /// A tree of the policy cannot be in a view.
+    #[error("`filesystem.{list}` names `{path}`: {why}")]
+    Tree {
+        /// `read` or `write`.
+        list: &'static str,
+        /// The path.
+        path: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+    /// A path is not UTF-8.
+    #[error("`{0}` is not UTF-8: rename it")]
+    NotUtf8(String),
+}
+
+impl Host {
+    /// Looks at the machine.
+    #[must_use]
+    pub fn look() -> Self {
+        let mut host = Self::default();
+        for name in PROGRAM_FOLDERS {
+            match std::fs::read_link(name) {
+                Ok(to) => host
+                    .links
+                    .push((name.to_owned(), to.to_string_lossy().into_owned())),
+                Err(_) if Path::new(name).is_dir() => host.trees.push(name.to_owned()),
+                Err(_) => {}
+            }
+        }
+        for name in etc_names() {
+            let target = format!("/etc/{name}");
+            let Ok(real) = std::fs::canonicalize(&target) else {
+                continue;
+            };
+            let real = real.to_string_lossy().into_owned();
+            // A link into a tree stays a link: programs read the time zone's name from it.
+            if real != target && host.trees.iter().any(|tree| below(&real, tree)) {
+                host.etc_links.push((target, real));
+            } else {
+                host.etc.push((target, real));
+            }
+        }
+        host
+    }
+}
+
+/// The listed names, and each version of Python's folder that this machine has.
+fn etc_names() -> Vec<String> {
+    let mut names: Vec<String> = ETC.iter().map(|&name| name.to_owned()).collect();
+    if let Ok(entries) = std::fs::read_dir("/etc") {
+        let found = entries
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.extend(found.filter(|name| name.starts_with("python3.")));
+    }
+    names.sort();
+    names
+}
+
+/// Writes the spec of a session's box.
+///
+/// A tree of `filesystem.read` that this machine does not have is left out: less is in the view.
+///
+/// # Errors
+/// [`ViewError`] names the path and what to do.
+pub fn jail_spec(place: &SessionPlace<'_>, host: &Host) -> Result<JailSpec, ViewError> {
+    let mut trees = Vec::new();
+    for tree in &place.settings.filesystem.read {
+        let wrong = |why| ViewError::Tree {
+            list: "read",
+            path: tree.clone(),
+            why,
+        };
+        if !is_plain(Path::new(tree)) {
+            return Err(wrong("it must be absolute, without `.` and `..`"));
+        }
+        let Ok(real) = std::fs::canonicalize(tree) else {
+            continue;
+        };
+        let private = place.private.iter().any(|own| {
+            let own = std::fs::canonicalize(own).unwrap_or_else(|_| own.clone());
+            own.starts_with(&real) || real.starts_with(&own)
+        });
+        if private {
+            return Err(wrong("Provost's own places lie there and are in no view"));
+        }
+        let real = text(&real)?;
+        // Pieces of /etc may be added; sockets of /run and the kernel's own trees never.
+        let kept = RESERVED.iter().filter(|kept| **kept != "/etc");
+        let names = [real.as_str(), tree.as_str()];
+        if names.iter().any(|name| {
+            kept.clone()
+                .any(|kept| below(name, kept) || below(kept, name))
+        }) {
+            return Err(wrong(
+                "the view has its own there: name a folder below or elsewhere",
+            ));
+        }
+        trees.push((real, tree.clone()));
+    }
+    view(place, host, &trees)
+}
+
+/// The spec, from what was looked up; pure.
+fn view(
+    place: &SessionPlace<'_>,
+    host: &Host,
+    trees: &[(String, String)],
+) -> Result<JailSpec, ViewError> {
+    let workspace = checked_workspace(place)?;
+    let home = home_inside(&workspace, place.home);
+    let filesystem = &place.settings.filesystem;
+
+    let mut mounts = Vec::new();
+    let read_only = |source: &str, target: &str| Mount::ReadOnly {
+        source: source.into(),
+        target: target.into(),
+    };
+    let link = |target: &str, to: &str| Mount::Link {
+        target: target.into(),
+        to: to.into(),
+    };
+    let tmpfs = |target: &str, bytes, mode| Mount::Tmpfs {
+        target: target.into(),
+        bytes,
+        inodes: bounds::TMP_INODES,
+        mode,
+    };
+    mounts.extend(host.trees.iter().map(|tree| read_only(tree, tree)));
+    mounts.extend(host.links.iter().map(|(target, to)| link(target, to)));
+    mounts.extend(
+        host.etc
+            .iter()
+            .map(|(target, source)| read_only(source, target)),
+    );
+    mounts.extend(host.etc_links.iter().map(|(target, to)| link(target, to)));
+    mounts.extend(account_files(place, &home));
+    mounts.extend(
+        DEVICES
+            .iter()
+            .map(|&name| Mount::Device { name: name.into() }),
+    );
+    mounts.push(Mount::Terminals);
+    mounts.push(tmpfs("/dev/shm", bounds::SHM, 0o1777));
+    mounts.push(Mount::Proc);
+    mounts.push(tmpfs("/tmp", bounds::TMP, 0o1777));
+    mounts.push(link("/var/tmp", "/tmp"));
+    // HOME before everything that may lie below it.
+    mounts.push(tmpfs(&home, bounds::TMP, 0o700));
+    let mut writable = vec![workspace.clone(), "/tmp".to_owned(), home.clone()];
+    for folder in &filesystem.write {
+        let wrong = |why| ViewError::Tree {
+            list: "write",
+            path: folder.clone(),
+            why,
+        };
+        if !is_plain(Path::new(folder)) {
+            return Err(wrong("it must be absolute, without `.` and `..`"));
+        }
+        if writable.iter().any(|place| below(folder, place)) {
+            // Already writable, and private but for the workspace.
+            continue;
+        }
+        let taken = host.trees.iter().map(String::as_str).chain(RESERVED);
+        if taken.into_iter().any(|kept| below(folder, kept)) || below(&workspace, folder) {
+            return Err(wrong(
+                "the view has something else there: choose a folder of its own",
+            ));
+        }
+        mounts.push(tmpfs(folder, bounds::TMP, 0o700));
+        writable.push(folder.clone());
+    }
+    // A tree that holds the workspace comes before it; one inside it is part of the session's copy.
+    let outside = trees
+        .iter()
+        .filter(|(_, target)| !below(target, &workspace));
+    let listed: Vec<_> = outside.collect();
+    mounts.extend(
+        listed
+            .iter()
+            .map(|(source, target)| read_only(source, target)),
+    );
+    mounts.push(Mount::Writable {
+        source: text(place.tree)?,
+        target: workspace.clone(),
+    });
+    mounts.push(Mount::Worker);
+
+    let mut exec = host.trees.clone();
+    exec.extend(listed.iter().map(|(_, target)| target.clone()));
+    exec.extend(writable.iter().cloned());
+    exec.push(WORKER_INSIDE.to_owned());
+    writable.push("/dev".to_owned());
+    let limits = &place.settings.limits;
+    Ok(JailSpec {
+        build: BUILD.to_owned(),
+        session: place.session.clone(),
+        namespaces: place.settings.confinement.namespaces,
+        identity: place.identity,
+        view: mounts,
+        agent_read: vec![workspace.clone(), WORKER_INSIDE.to_owned()],
+        // What must not be read is not in the view, so that all of it may be.
+        ceiling: Domain {
+            read: vec!["/".to_owned()],
+            write: writable,
+            exec,
+        },
+        workspace,
+        home,
+        limits: JailLimits {
+            processes: limits.processes,
+            open_files: bounds::OPEN_FILES,
+            file_size: bounds::FILE_SIZE.min(limits.disk),
+        },
+        pretend_abi: None,
+    })
+}
+
+/// The workspace's name inside, if it can be one.
+fn checked_workspace(place: &SessionPlace<'_>) -> Result<String, ViewError> {
+    let workspace = text(place.workspace)?;
+    let wrong = |why| ViewError::Workspace {
+        path: workspace.clone(),
+        why,
+    };
+    if !is_plain(place.workspace) {
+        return Err(wrong("it must be absolute, without `.` and `..`"));
+    }
+    if place
+        .private
+        .iter()
+        .any(|own| own.starts_with(place.workspace))
+    {
+        return Err(wrong("Provost's own places lie in it: name a folder below"));
+    }
+    if place
+        .private
+        .iter()
+        .any(|own| place.workspace.starts_with(own))
+    {
+        return Err(wrong(
+            "it lies in one of Provost's own places: name another folder",
+        ));
+    }
+    let kept = PROGRAM_FOLDERS.iter().chain(&RESERVED).chain(&["/tmp"]);
+    if workspace == "/" || kept.into_iter().any(|kept| below(kept, &workspace)) {
+        return Err(wrong("the view needs its own there: name a folder below"));
+    }
+    if RESERVED.iter().any(|kept| below(&workspace, kept)) {
+        return Err(wrong("the view has its own there: name another folder"));
+    }
+    Ok(workspace)
+}
+
+/// The private HOME's name: the account's, unless the workspace is that very folder or above it.
+fn home_inside(workspace: &str, home: &Path) -> String {
+    let own = home.to_str().filter(|own| {
+        let system = PROGRAM_FOLDERS.iter().chain(&RESERVED);
+        is_plain(home) && *own != "/" && !system.into_iter().any(|kept| below(own, kept))
+    });
+    let names = own.into_iter().chain(HOME_ELSEWHERE);
+    let fits = |name: &&str| !below(name, workspace) && !below("/tmp", name);
+    names
+        .into_iter()
+        .find(fits)
+        .unwrap_or("/run/home")
+        .to_owned()
+}
+
+/// `/etc` from nothing: one account, one host, no resolver.
+fn account_files(place: &SessionPlace<'_>, home: &str) -> Vec<Mount> {
+    let Identity { uid, gid } = place.identity.unwrap_or_else(|| Identity {
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+    });
+    let file = |target: &str, content: String| Mount::File {
+        target: target.into(),
+        content,
+    };
+    let (mut passwd, mut group) = (String::new(), String::new());
+    if uid != 0 {
+        passwd.push_str("root:x:0:0:root:/:/bin/false\n");
+    }
+    if gid != 0 {
+        group.push_str("root:x:0:\n");
+    }
+    passwd.push_str(&format!("agent:x:{uid}:{gid}:agent:{home}:/bin/sh\n"));
+    passwd.push_str("nobody:x:65534:65534:nobody:/:/bin/false\n");
+    group.push_str(&format!("agent:x:{gid}:\nnogroup:x:65534:\n"));
+    vec![
+        file("/etc/passwd", passwd),
+        file("/etc/group", group),
+        file(
+            "/etc/hosts",
+            "127.0.0.1 localhost\n::1 localhost\n".to_owned(),
+        ),
+        file("/etc/hostname", "provost\n".to_owned()),
+        file("/etc/resolv.conf", String::new()),
+        file(
+            "/etc/nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
+                .to_owned(),
+        ),
+    ]
+}
+
+/// The environment of a command, from nothing.
+#[must_use]
+pub fn command_environment(spec: &JailSpec) -> Vec<(String, String)> {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    vec![
+        pair(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        ),
+        pair("HOME", &spec.home),
+        pair("USER", "agent"),
+        pair("LOGNAME", "agent"),
+        pair("SHELL", "/bin/sh"),
+        pair("TMPDIR", "/tmp"),
+        pair("LANG", "C.UTF-8"),
+        pair("TERM", "dumb"),
+    ]
+}
+
+/// Whether `path` is `tree` or lies below it, by components.
+fn below(path: &str, tree: &str) -> bool {
+    Path::new(path).starts_with(tree)
+}
+
+/// Absolute, and nothing but names.
+fn is_plain(path: &Path) -> bool {
+    path.is_absolute()
+        && path
+            .components()
+            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && path
+            .to_str()
+            .is_some_and(|text| !text.contains('\0') && text.len() <= 4096)
+}
+
+fn text(path: &Path) -> Result<String, ViewError> {
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| ViewError::NotUtf8(path.to_string_lossy().into_owned()))
+}
