@@ -103,6 +103,28 @@ bounds! {
     ANSWER: usize = 8 * 1024 * 1024, "8 MiB", "far above any output limit; a stuck stream ends";
     /// Bytes of one line in a provider's event stream.
     STREAM_LINE: usize = 4 * 1024 * 1024, "4 MiB", "one event with a whole file as tool input";
+    /// Bytes of one provider's whole event stream, envelopes included.
+    STREAM: usize = 128 * 1024 * 1024, "128 MiB", "the largest answer in deltas of one token each, fifteen times its text";
+    /// Bytes of a provider's error body that are read.
+    ERROR_BODY: usize = 64 * 1024, "64 KiB", "real ones are a few hundred bytes; a proxy's page is cut";
+    /// Time to connect to a provider.
+    CONNECT_TIME: Duration = Duration::from_secs(10), "10 s", "name, handshake and a slow link";
+    /// Time until a provider's first byte.
+    FIRST_BYTE_TIME: Duration = Duration::from_secs(120), "120 s", "a long prompt is read before the first event";
+    /// Silence within a provider's stream; any byte ends it.
+    STREAM_IDLE: Duration = Duration::from_secs(300), "300 s", "long reasoning between two events; pings count";
+    /// Time of one whole answer.
+    ANSWER_TIME: Duration = Duration::from_secs(3_600), "3,600 s", "far above any healthy stream; a drip ends";
+    /// Attempts of one model call.
+    ATTEMPTS: u32 = 3, "3 attempts", "a short outage passes; the loop above counts its own";
+    /// Longest wait between two attempts, and the longest advice of a provider that is followed.
+    RETRY_WAIT: Duration = Duration::from_secs(60), "60 s", "longer is told to the caller instead of slept through";
+    /// Largest key file.
+    KEY_FILE: u64 = 4 * KIB, "4 KiB", "the longest keys are half of that; a file that is no key is noticed";
+    /// Largest providers.toml or models.toml.
+    CONFIG_FILE: u64 = MIB, "1 MiB", "thousands of rows";
+    /// Largest conversation file of the script provider.
+    SCRIPT_FILE: u64 = 16 * MIB, "16 MiB", "as much as one model request";
     /// Rows that run_sql returns by default.
     SQL_ROWS: usize = 100, "100 rows", "what a model can read; the query can aggregate";
     /// Bytes of one cell that run_sql returns.
