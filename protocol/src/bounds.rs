@@ -167,6 +167,26 @@ bounds! {
     RECORD_ENTRY: usize = 32 * 1024 * 1024, "32 MiB", "a model frame escaped twice; beyond it a blob is the place";
     /// Largest blob.
     BLOB: u64 = 64 * MIB, "64 MiB", "a spool with room; the largest file that read_file opens, four times";
+    /// Folders below one another that a reader follows.
+    TREE_DEPTH: usize = 256, "256 levels", "one handle a level on each side; no real project nests a quarter as deep";
+    /// Entries of a session's tree that a reader compares.
+    LIST_ENTRIES: u64 = 1_000_000, "1,000,000", "five times what was copied in: build trees and dependencies";
+    /// Bytes of a session's tree that a reader hashes.
+    LIST_BYTES: u64 = 8 * GIB, "8 GiB", "a session's disk twice; a sparse file costs time, not disk";
+    /// Changes in one page.
+    CHANGES_PAGE: usize = 500, "500 changes", "a page of usual paths is a quarter of a frame";
+    /// Bytes of one page of changes.
+    CHANGES_BYTES: usize = 512 * 1024, "512 KiB", "long names end the page early; it fits a frame twice";
+    /// Largest file whose text is compared line by line.
+    DIFF_FILE: u64 = 8 * MIB, "8 MiB", "sources and lock files; larger goes as a whole";
+    /// Time for comparing the lines of one file.
+    DIFF_TIME: Duration = Duration::from_secs(2), "2 s", "then the rest counts as changed: larger, never wrong";
+    /// Largest file that goes into a patch.
+    PATCH_FILE: u64 = 64 * MIB, "64 MiB", "held in memory twice; larger changes are applied, not mailed";
+    /// Memory of one query.
+    SQL_MEMORY: usize = 128 * 1024 * 1024, "128 MiB", "sorts in memory, as a reader may write nowhere";
+    /// Largest value or row inside a query.
+    SQL_VALUE: usize = 16 * 1024 * 1024, "16 MiB", "a document in a column; functions on it end in seconds";
     /// How long a session's end may take before it is killed.
     END_TIME: Duration = Duration::from_secs(3), "3 s", "wardens take milliseconds";
 }
