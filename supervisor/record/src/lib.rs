@@ -1,1 +1,45 @@
-//! supervisor-record
+//! Remembers: sessions, events, audit chains, usage and blobs of one account, shared by all its supervisors.
+//!
+//! | module | keeps |
+//! | --- | --- |
+//! | [`Places`] | where configuration, record and sockets lie, and that nobody else can write there |
+//! | [`Record`] | one SQLite file in WAL mode; a transaction per [`Record::append`] |
+//! | [`SessionLock`] | that one supervisor at a time serves a session |
+//! | [`AuditHead`], [`AuditFault`] | a hash chain per session, and what is wrong with one |
+//! | [`Masker`] | that no key reaches a sink, in whatever form |
+//! | [`History`] | what a session said, as a fold of its entries |
+//!
+//! **Durable** means: written to the WAL before [`Record::append`] returns, so that it survives the
+//! death of any process. Entries that [`is_full`](supervisor_core::Entry::is_full) are also flushed
+//! to the disk, and with them everything before.
+//!
+//! What is absent: no decision, no network, no key but those that the [`Masker`] looks for, no clock
+//! (times are passed in) and no async: callers choose the thread.
+
+mod append;
+mod blobs;
+mod chain;
+mod fault;
+mod history;
+mod lock;
+mod mask;
+mod orphan;
+mod places;
+mod read;
+mod record;
+mod schema;
+mod usage;
+mod verify;
+
+pub use append::AppendError;
+pub use blobs::BlobError;
+pub use chain::{AuditHead, MalformedHead};
+pub use fault::{AuditFault, FaultKind};
+pub use history::{Begun, History, history};
+pub use lock::{LockError, SessionLock};
+pub use mask::{MASKED, MaskStream, Masker};
+pub use orphan::{Orphan, OrphanError};
+pub use places::{PlaceError, Places};
+pub use read::{ReadError, SessionRow, Stored};
+pub use record::{NewSession, OpenError, Record};
+pub use usage::UsageRow;

@@ -1,0 +1,152 @@
+//! Sessions whose supervisor died: taken over, and what was in flight is told as unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::{CallId, SessionId, Usage};
+use supervisor_core::Entry;
+
+use crate::{AppendError, History, LockError, ReadError, Record, SessionLock, history};
+
+/// A session whose supervisor died, with the lock that its taker now holds.
+#[derive(Debug)]
+pub struct Orphan {
+    /// The session.
+    pub session: SessionId,
+    /// Its lock.
+    pub lock: SessionLock,
+    /// Calls that were in flight and have just been recorded as unknown.
+    pub unknown: Vec<CallId>,
+    /// The session so far, these entries included.
+    pub history: History,
+}
+
+/// Why an orphan could not be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum OrphanError {
+    /// The record cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The record cannot be written.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// A lock is unfit.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+impl Record {
+    /// Takes over every session that did not end and whose lock is free, and records what was in
+    /// flight as unknown. Called at a supervisor's start, before it makes a session of its own.
+    ///
+    /// # Errors
+    /// [`OrphanError`]; what was taken over before it is given up again.
+    pub fn orphans(&mut self, now_ms: u64) -> Result<Vec<Orphan>, OrphanError> {
+        let rows = self.sessions()?;
+        let cut = rows
+            .into_iter()
+            .filter(|row| row.outcome.is_none() && !row.live);
+        let mut orphans = Vec::new();
+        for row in cut {
+            let Some(lock) = SessionLock::take(&self.places, &row.id)? else {
+                continue;
+            };
+            // It may have ended between the list and the lock.
+            if self
+                .session(&row.id)?
+                .is_some_and(|row| row.outcome.is_none())
+            {
+                orphans.push(self.take_over(lock, now_ms)?);
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// Records what was in flight in a session whose lock is held as unknown; what `resume` does
+    /// for the one session that it goes on with.
+    ///
+    /// # Errors
+    /// [`OrphanError`] when the record cannot be read or written.
+    pub fn take_over(&mut self, lock: SessionLock, now_ms: u64) -> Result<Orphan, OrphanError> {
+        let session = lock.session().clone();
+        crate::blobs::remove_leftovers(&lock);
+        let stored = self.entries(&session)?;
+        let (calls, infers) = in_flight(stored.iter().map(|stored| &stored.entry));
+        let unknown: Vec<CallId> = calls.into_iter().collect();
+        let mut entries: Vec<Entry> = unknown
+            .iter()
+            .map(|call| Entry::Unknown { call: call.clone() })
+            .collect();
+        entries.extend(
+            infers
+                .into_iter()
+                .map(|(id, (provider, model))| Entry::InferOutcome {
+                    id,
+                    provider,
+                    model,
+                    usage: Usage::default(),
+                    error: Some(
+                        "unknown: the supervisor died while the call was in flight".to_owned(),
+                    ),
+                    ms: 0,
+                }),
+        );
+        let stored = if entries.is_empty() {
+            stored
+        } else {
+            self.append(&session, &entries, now_ms)?;
+            self.entries(&session)?
+        };
+        Ok(Orphan {
+            session,
+            lock,
+            unknown,
+            history: history(&stored),
+        })
+    }
+}
+
+/// Calls and model calls with an intent and no outcome.
+type InFlight = (BTreeSet<CallId>, BTreeMap<u64, (String, String)>);
+
+pub(crate) fn in_flight<'a>(entries: impl Iterator<Item = &'a Entry>) -> InFlight {
+    let mut calls = BTreeSet::new();
+    let mut infers = BTreeMap::new();
+    for entry in entries {
+        match entry {
+            Entry::Intent { call, .. } => {
+                calls.insert(call.clone());
+            }
+            Entry::Outcome { call, .. } | Entry::Unknown { call } => {
+                calls.remove(call);
+            }
+            Entry::InferIntent {
+                id,
+                provider,
+                model,
+                ..
+            } => {
+                infers.insert(*id, (provider.clone(), model.clone()));
+            }
+            Entry::InferOutcome { id, .. } => {
+                infers.remove(id);
+            }
+            Entry::Certificate(_)
+            | Entry::Started { .. }
+            | Entry::TurnBegan { .. }
+            | Entry::Message { .. }
+            | Entry::Verdict { .. }
+            | Entry::Refused { .. }
+            | Entry::Asked { .. }
+            | Entry::Answered { .. }
+            | Entry::Transition(_)
+            | Entry::TurnEnded(_)
+            | Entry::Fault { .. }
+            | Entry::Left { .. }
+            | Entry::Notice { .. }
+            | Entry::Reviewed { .. }
+            | Entry::Resumed { .. }
+            | Entry::Ended { .. } => {}
+        }
+    }
+    (calls, infers)
+}
