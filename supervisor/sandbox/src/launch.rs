@@ -116,13 +116,16 @@ pub fn launch(spec: &JailSpec, worker: &WorkerBinary) -> Result<Jail, LaunchErro
         ],
         spec,
     )?;
-    match greet(&hands, spec, &mut process) {
-        Ok(facts) => Ok(Jail {
-            agent,
-            hands,
-            facts,
-            process,
-        }),
+    match greet(&hands, spec, process.pid()) {
+        Ok((facts, pidfd)) => {
+            process.adopt(pidfd);
+            Ok(Jail {
+                agent,
+                hands,
+                facts,
+                process,
+            })
+        }
         Err(LaunchError::Gone { .. }) => Err(LaunchError::Gone {
             how: process.how_it_left(),
         }),
@@ -174,13 +177,17 @@ fn sealed(spec: &impl Serialize) -> Result<OwnedFd, LaunchError> {
     Ok(file.into())
 }
 
-/// Hears hello, handles and ready, and nothing else.
-fn greet(hands: &UnixStream, spec: &JailSpec, process: &mut Process) -> Result<Facts, LaunchError> {
+/// Hears hello, the handle and ready, and nothing else.
+fn greet(
+    hands: &UnixStream,
+    spec: &JailSpec,
+    started: u32,
+) -> Result<(Facts, OwnedFd), LaunchError> {
     let deadline = Instant::now() + bounds::GREETING;
     let fault = |why: &str| LaunchError::Fault(why.to_owned());
     let mut decoder = Decoder::new(bounds::FRAME);
     let mut handles: Vec<OwnedFd> = Vec::new();
-    let mut handed = false;
+    let mut pidfd = None;
     let mut phase = HandsPhase::Greeting;
     loop {
         let Some(report) = decoder
@@ -201,14 +208,14 @@ fn greet(hands: &UnixStream, spec: &JailSpec, process: &mut Process) -> Result<F
                 phase = HandsPhase::SettingUp;
             }
             Report::Handles { names } => {
-                if handed || names != ["pidfd"] || handles.len() != 1 {
-                    return Err(fault("set-up handles that were not announced"));
-                }
-                handed = true;
-                for handle in handles.drain(..) {
-                    check_pidfd(&handle, process.pid())?;
-                    process.adopt(handle);
-                }
+                let one = handles
+                    .pop()
+                    .filter(|_| handles.is_empty() && names == ["pidfd"]);
+                let Some(handle) = one.filter(|_| pidfd.is_none()) else {
+                    return Err(fault("set-up handles other than one pidfd, once"));
+                };
+                check_pidfd(&handle, started)?;
+                pidfd = Some(handle);
             }
             Report::Ready {
                 abi,
@@ -217,16 +224,20 @@ fn greet(hands: &UnixStream, spec: &JailSpec, process: &mut Process) -> Result<F
                 capabilities,
                 namespaces,
             } => {
-                if !handed || !handles.is_empty() || decoder.is_midway() {
-                    return Err(fault("ready before its handles, or more words after it"));
-                }
-                return Ok(Facts {
-                    abi,
-                    errata,
-                    uid,
-                    capabilities,
-                    namespaces,
-                });
+                let Some(pidfd) = pidfd.filter(|_| handles.is_empty() && !decoder.is_midway())
+                else {
+                    return Err(fault("ready without its handle, or with more behind it"));
+                };
+                return Ok((
+                    Facts {
+                        abi,
+                        errata,
+                        uid,
+                        capabilities,
+                        namespaces,
+                    },
+                    pidfd,
+                ));
             }
             Report::Unfit { step, message } => return Err(LaunchError::Unfit { step, message }),
             Report::AgentStarted
@@ -306,3 +317,6 @@ fn field(text: &str, name: &str) -> Option<u32> {
     text.lines()
         .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
+
+#[cfg(test)]
+mod tests;

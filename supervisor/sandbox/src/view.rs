@@ -456,3 +456,6 @@ fn text(path: &Path) -> Result<String, ViewError> {
         .map(str::to_owned)
         .ok_or_else(|| ViewError::NotUtf8(path.to_string_lossy().into_owned()))
 }
+
+#[cfg(test)]
+mod tests;
