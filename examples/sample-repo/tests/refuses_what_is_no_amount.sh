@@ -1,0 +1,3 @@
+. ./tests/check.inc
+printf 'food,much\n' | ./tally - >/dev/null 2>&1
+expect 1 "$?"
