@@ -1,10 +1,39 @@
 //! Hands behind its walls, and what it may start.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::{
+    ffi::CString,
+    fs::File,
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+};
 
-use protocol::{Failure, FailureClass, ProbeDomain, Report, Spawn, jail::ProbePlan};
+use nix::{
+    fcntl::OFlag,
+    sys::{
+        signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
+        signalfd::{SfdFlags, SignalFd},
+    },
+    unistd::{Pid, geteuid, pipe2},
+};
+use protocol::{
+    CommandLimits, Failure, FailureClass, ProbeDomain, Report, Spawn, bounds,
+    jail::{Domain, JailSpec, ProbePlan, WORKER_INSIDE},
+};
 
-use crate::{Child, Unfit, View};
+use crate::{
+    Child, News, Unfit, View, agent, calls, capabilities,
+    child::{Note, read_note},
+    command::{Command, exec_plain},
+    descriptors,
+    domain::{self, Kernel},
+    filter, probe,
+    sys::{self, Fork},
+    unfit::Step as _,
+    warden::{self, Lines},
+};
+
+/// The worker as it is found from inside, then the same binary by the kernel's own name for it.
+const WORKERS: [&str; 2] = [WORKER_INSIDE, "/proc/self/exe"];
 
 /// What [`Report::Ready`] tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,17 +67,58 @@ impl Standing {
 /// A process that stands behind hands' walls. Only it can start anything.
 #[derive(Debug)]
 pub struct Hands {
+    spec: JailSpec,
+    kernel: Kernel,
     standing: Standing,
 }
 
 impl View {
-    /// Drops all capabilities, enters hands' Landlock domain (the session's ceiling) and its
-    /// seccomp filter, and closes every descriptor but 0 to 2 and `keep`.
+    /// Drops all capabilities, enters hands' Landlock domain (the session's ceiling, what the agent
+    /// reads, and the worker binary) and the base seccomp filter, and closes every descriptor but 0
+    /// to 2 and `keep`.
     ///
     /// # Errors
     /// [`Unfit`] names the wall that could not be raised.
     pub fn confine_hands(self, keep: &[BorrowedFd<'_>]) -> Result<Hands, Unfit> {
-        Err(Unfit::new("confine hands", keep.len().to_string()))
+        let spec = self.spec;
+        let kernel = domain::kernel(spec.pretend_abi)?;
+        capabilities::drop_all_but(0)?;
+        let agent_read: Vec<&str> = spec.agent_read.iter().map(String::as_str).collect();
+        let mut grants = domain::grants(&spec.ceiling);
+        grants.extend(domain::read(&agent_read));
+        // Reading /proc: the children of a warden that cannot use the signal scope.
+        grants.extend(domain::read(&["/proc"]));
+        grants.extend(domain::write(&[&spec.workspace]));
+        grants.extend(domain::exec(&[WORKER_INSIDE]));
+        domain::enter(kernel, &grants)
+            .map_err(|failure| Unfit::new("confine hands", failure.to_string()))?;
+        filter::install(&calls::base())
+            .map_err(|failure| Unfit::new("confine hands", failure.to_string()))?;
+        descriptors::close_all_but(keep).step("close descriptors")?;
+        let standing = Standing {
+            abi: kernel.abi,
+            errata: kernel.errata,
+            uid: geteuid().as_raw(),
+            capabilities: capabilities::effective_hex()?,
+            namespaces: spec.namespaces,
+        };
+        Ok(Hands {
+            spec,
+            kernel,
+            standing,
+        })
+    }
+}
+
+/// A failure of hands' own doing.
+fn failed(error: &io::Error, what: &str) -> Failure {
+    let class = match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE) => FailureClass::Exhausted,
+        _ => FailureClass::Other,
+    };
+    Failure {
+        class,
+        message: format!("{what}: {error}"),
     }
 }
 
@@ -59,17 +129,34 @@ impl Hands {
         &self.standing
     }
 
+    /// A descriptor that is readable when a child has left, for the poll loop; strangers among them
+    /// are reaped by [`crate::reap_strangers`]. Read it empty before that.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn child_signal(&self) -> io::Result<SignalFd> {
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGCHLD);
+        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), None)?;
+        SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+            .map_err(Into::into)
+    }
+
     /// Starts the agent (`provost-worker agent WALLS`): descriptors exactly 0 to 2 on `/dev/null`
     /// and 3 = `link`, no environment. It raises its own walls first thing: [`crate::confine_agent`].
+    /// The argument is JSON: the paths that it may read, and the pretended ABI. It travels as an
+    /// argument because the agent has neither an environment nor a fifth descriptor, and because it
+    /// tells nothing: a list of the view's own paths.
     ///
     /// # Errors
     /// The kernel refused to fork, or the worker binary is not in the view.
     pub fn start_agent(&self, link: OwnedFd) -> Result<Child, Failure> {
-        drop(link);
-        Err(Failure {
-            class: FailureClass::Other,
-            message: String::new(),
-        })
+        let walls = agent::encode(&self.spec.agent_read, self.spec.pretend_abi);
+        self.start_direct(
+            "agent",
+            walls.map_err(|error| failed(&error, "the agent"))?,
+            &link,
+        )
     }
 
     /// Starts a command under a warden of its own.
@@ -82,15 +169,30 @@ impl Hands {
         output: OwnedFd,
         stdin: Option<OwnedFd>,
     ) -> Result<Child, Failure> {
-        drop((output, stdin));
-        Err(Failure {
-            class: FailureClass::Other,
-            message: order.cwd.clone(),
-        })
+        let command = Command::new(order, output, stdin)?;
+        let program = order.argv.first().map_or("", String::as_str);
+        let start = || -> io::Result<Child> {
+            let (controlled, control) = pipe2(OFlag::O_CLOEXEC)?;
+            let (notes, told) = pipe2(OFlag::O_CLOEXEC)?;
+            let lines = Lines {
+                control: controlled,
+                notes: told,
+            };
+            let hands = Pid::this().as_raw();
+            match sys::fork()? {
+                Fork::Child => {
+                    drop((control, notes));
+                    warden::run(self.kernel, hands, &lines, command)
+                }
+                Fork::Parent(pid) => Child::warden(pid, control, notes, program),
+            }
+        };
+        start().map_err(|error| failed(&error, "the command cannot be started"))
     }
 
     /// Runs the probe role (`provost-worker probe WALLS`) in a domain, through the path by which the
-    /// agent or commands start; findings go to `findings`, one JSON [`protocol::Probe`] a line.
+    /// agent or commands start; findings go to `findings`, one JSON [`protocol::Probe`] a line. In a
+    /// command's domain that is the widest one: the session's ceiling.
     ///
     /// # Errors
     /// As [`Hands::spawn`].
@@ -100,10 +202,83 @@ impl Hands {
         plan: &ProbePlan,
         findings: OwnedFd,
     ) -> Result<Child, Failure> {
-        drop(findings);
-        Err(Failure {
+        let hands = Pid::this().as_raw();
+        let charge = probe::Charge {
+            domain,
+            hands,
+            read: &self.spec.agent_read,
+            pretend_abi: self.spec.pretend_abi,
+        };
+        let walls = probe::encode(&charge, plan).map_err(|error| failed(&error, "the probe"))?;
+        match domain {
+            ProbeDomain::Agent => self.start_direct("probe", walls, &findings),
+            ProbeDomain::Command => {
+                let order = self.probe_order(walls)?;
+                self.spawn(&order, findings, None)
+            }
+        }
+    }
+
+    fn probe_order(&self, walls: String) -> Result<Spawn, Failure> {
+        let mut domain: Domain = self.spec.ceiling.clone();
+        domain.exec.push(WORKER_INSIDE.to_owned());
+        let command = protocol::CommandId::parse("probe").map_err(|error| Failure {
             class: FailureClass::Other,
-            message: format!("{domain:?} {}", plan.tmp),
+            message: error.to_string(),
+        })?;
+        Ok(Spawn {
+            command,
+            argv: vec![WORKER_INSIDE.to_owned(), "probe".to_owned(), walls],
+            cwd: "/".to_owned(),
+            env: Vec::new(),
+            domain,
+            limits: CommandLimits {
+                cpu_seconds: 10,
+                address_space: 0,
+                file_size: bounds::MIB,
+                open_files: bounds::OPEN_FILES,
+            },
+            stdin: false,
         })
+    }
+
+    /// Forks and executes a role of the worker itself, and waits (a moment, bounded) until the exec
+    /// is done: nothing of hands is left in the child then.
+    fn start_direct(&self, role: &str, walls: String, third: &OwnedFd) -> Result<Child, Failure> {
+        let start = || -> io::Result<(Child, File)> {
+            let text = |text: &str| CString::new(text).map_err(io::Error::other);
+            let programs = [text(WORKERS[0])?, text(WORKERS[1])?];
+            let argv = [text("provost-worker")?, text(role)?, text(&walls)?];
+            let (status, told) = pipe2(OFlag::O_CLOEXEC)?;
+            match sys::fork()? {
+                Fork::Child => {
+                    exec_plain(&programs, &argv, third, &told);
+                    sys::leave(70)
+                }
+                Fork::Parent(pid) => Ok((
+                    Child::direct(pid, sys::pidfd_open(pid)?, role),
+                    status.into(),
+                )),
+            }
+        };
+        let (mut child, mut status) =
+            start().map_err(|error| failed(&error, "the worker cannot be started"))?;
+        match read_note(&mut status) {
+            Ok(None) => Ok(child),
+            told => {
+                child.end();
+                while !matches!(child.news(), None | Some(News::Ended { .. })) {}
+                let why = match told {
+                    Ok(Some(Note::Failed { errno, .. })) => {
+                        io::Error::from_raw_os_error(errno).to_string()
+                    }
+                    _ => "it told nonsense".to_owned(),
+                };
+                Err(Failure {
+                    class: FailureClass::Other,
+                    message: format!("`{role}` cannot be executed: {why}"),
+                })
+            }
+        }
     }
 }

@@ -1,13 +1,37 @@
-//! The box: from a fresh process to pid 1 in the finished view.
+//! The box: from a fresh process to pid 1 in the finished view, in the order that works.
 
 use std::{
-    io,
-    os::fd::{BorrowedFd, OwnedFd},
+    fs, io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
-use protocol::{Exit, jail::JailSpec};
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sched::{CloneFlags, unshare},
+    sys::{
+        prctl,
+        resource::{Resource, setrlimit},
+        signal::Signal,
+        stat::{Mode, umask},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{
+        Gid, Pid, Uid, getegid, geteuid, getppid, pipe2, setgroups, setresgid, setresuid, setsid,
+    },
+};
+use protocol::{
+    Exit,
+    jail::{Identity, JailSpec},
+};
 
-use crate::Unfit;
+use crate::{
+    descriptors, sys,
+    sys::Fork,
+    unfit::{Step as _, Unfit},
+    view,
+};
 
 /// Which of the two processes this is, after [`build`].
 #[derive(Debug)]
@@ -22,6 +46,9 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Outside {
     pid: i32,
+    /// Its end tells pid 1 that this process is gone, also when it died before pid 1 had asked for
+    /// a signal.
+    _alive: OwnedFd,
 }
 
 impl Outside {
@@ -30,17 +57,39 @@ impl Outside {
     /// # Errors
     /// The wait failed.
     pub fn wait(self) -> io::Result<Exit> {
-        Ok(Exit {
-            code: Some(self.pid),
+        loop {
+            match waitpid(Pid::from_raw(self.pid), None) {
+                Ok(status) => {
+                    if let Some(exit) = exit_of(status) {
+                        return Ok(exit);
+                    }
+                }
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}
+
+/// How a process ended, if it did.
+pub(crate) fn exit_of(status: WaitStatus) -> Option<Exit> {
+    match status {
+        WaitStatus::Exited(_, code) => Some(Exit {
+            code: Some(code),
             signal: None,
-        })
+        }),
+        WaitStatus::Signaled(_, signal, _) => Some(Exit {
+            code: None,
+            signal: Some(signal as i32),
+        }),
+        _ => None,
     }
 }
 
 /// Pid 1 in its view, capabilities still held: only [`View::confine_hands`] makes it usable.
 #[derive(Debug)]
 pub struct View {
-    spec: JailSpec,
+    pub(crate) spec: JailSpec,
 }
 
 impl View {
@@ -49,7 +98,7 @@ impl View {
     /// # Errors
     /// The kernel refused.
     pub fn pidfd(&self) -> io::Result<OwnedFd> {
-        Err(io::Error::other(self.spec.home.clone()))
+        sys::pidfd_open(Pid::this().as_raw())
     }
 }
 
@@ -60,5 +109,142 @@ impl View {
 /// # Errors
 /// [`Unfit`] names the step, the cause and the remedy.
 pub fn build(spec: &JailSpec, keep: &[BorrowedFd<'_>]) -> Result<Role, Unfit> {
-    Err(Unfit::new(spec.home.clone(), keep.len().to_string()))
+    if !spec.is_ours() {
+        return Err(Unfit::new(
+            "read the spec",
+            "the spec is of another build: install provost and provost-worker from one release",
+        ));
+    }
+    if !spec.namespaces {
+        return Err(Unfit::new(
+            "namespaces",
+            "the policy turns namespaces off, and a box of Landlock and seccomp alone is not built \
+             by this release: set `namespaces = \"auto\"` in [confinement]",
+        ));
+    }
+    // Where the kernel has no Landlock nothing else is worth building.
+    crate::domain::kernel(spec.pretend_abi)?;
+    let parent = getppid();
+    descriptors::close_all_but(keep).step("close descriptors")?;
+    prctl::set_no_new_privs().step("set no_new_privs")?;
+    // A group leader cannot make a session; pid 1, forked below, always can.
+    let _ = setsid();
+    umask(Mode::from_bits_truncate(0o022));
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).step("limit core dumps")?;
+
+    // Root reaches sources that the session's account does not: they are opened before the ids go.
+    let mut sources = Vec::new();
+    if let Some(identity) = spec.identity {
+        sources = view::open_sources(&spec.view)?;
+        take_identity(identity)?;
+    }
+    make_namespaces()?;
+    die_with_parent(parent)?;
+    if spec.identity.is_none() {
+        sources = view::open_sources(&spec.view)?;
+    }
+    // Inside the user namespace the count of processes is the session's own.
+    limit(Resource::RLIMIT_NPROC, spec.limits.processes)?;
+
+    let (watch, alive) = pipe2(OFlag::O_CLOEXEC).step("make a pipe")?;
+    match sys::fork().step("fork pid 1")? {
+        Fork::Parent(pid) => {
+            drop((watch, sources));
+            descriptors::close_all_but(&[alive.as_fd()]).step("close descriptors")?;
+            Ok(Role::Outside(Outside { pid, _alive: alive }))
+        }
+        Fork::Child => {
+            drop(alive);
+            pid_one(spec, &sources, watch)?;
+            Ok(Role::PidOne(View { spec: spec.clone() }))
+        }
+    }
+}
+
+/// Pid 1's own part: what a fork clears, the view, the limits of every process of the session.
+fn pid_one(spec: &JailSpec, sources: &[view::Source], watch: OwnedFd) -> Result<(), Unfit> {
+    prctl::set_pdeathsig(Signal::SIGKILL).step("die with the parent")?;
+    let mut gone = [PollFd::new(watch.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut gone, PollTimeout::ZERO).step("die with the parent")? != 0 {
+        sys::leave(77);
+    }
+    drop(watch);
+    setsid().step("make a session")?;
+    view::build(spec, sources)?;
+    limit(Resource::RLIMIT_NOFILE, spec.limits.open_files)?;
+    limit(Resource::RLIMIT_FSIZE, spec.limits.file_size)
+}
+
+/// Sets a limit, soft and hard, never above what is there already.
+pub(crate) fn limit(resource: Resource, value: u64) -> Result<(), Unfit> {
+    let step = format!("limit {resource:?}");
+    let (_, hard) = nix::sys::resource::getrlimit(resource).step(&step)?;
+    let value = value.min(hard);
+    setrlimit(resource, value, value).step(&step)
+}
+
+/// Takes the session's account. Dumpable again afterwards: the change of ids gives
+/// `/proc/self/uid_map` to root, and the maps could not be written.
+fn take_identity(identity: Identity) -> Result<(), Unfit> {
+    let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+    setgroups(&[]).step("drop supplementary groups")?;
+    setresgid(gid, gid, gid).step("take the group")?;
+    setresuid(uid, uid, uid).step("take the account")?;
+    prctl::set_dumpable(true).step("become dumpable")
+}
+
+/// After the last change of ids, which would clear it.
+fn die_with_parent(parent: Pid) -> Result<(), Unfit> {
+    prctl::set_pdeathsig(Signal::SIGKILL).step("die with the parent")?;
+    if getppid() != parent {
+        return Err(Unfit::new("die with the parent", "the supervisor is gone"));
+    }
+    Ok(())
+}
+
+/// All namespaces at once, and the account mapped to itself: files keep their owner.
+fn make_namespaces() -> Result<(), Unfit> {
+    let (uid, gid) = (geteuid(), getegid());
+    let flags = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWPID
+        | CloneFlags::CLONE_NEWIPC
+        | CloneFlags::CLONE_NEWUTS
+        | CloneFlags::CLONE_NEWCGROUP
+        | CloneFlags::CLONE_NEWNET;
+    unshare(flags).map_err(|errno| Unfit::new("make namespaces", remedy(errno)))?;
+    fs::write("/proc/self/setgroups", "deny").step("deny setgroups")?;
+    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).step("map the user")?;
+    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).step("map the group")
+}
+
+/// The cause of a refusal to make namespaces, and the one thing to do.
+fn remedy(errno: Errno) -> String {
+    let flag = |path: &str| {
+        fs::read_to_string(path)
+            .map(|text| text.trim().to_owned())
+            .ok()
+    };
+    let why = match errno {
+        Errno::ENOSPC => {
+            "the limit on namespaces is reached: raise user.max_user_namespaces with sysctl"
+        }
+        _ if flag("/proc/sys/kernel/unprivileged_userns_clone").as_deref() == Some("0") => {
+            "the host forbids them to accounts: sysctl kernel.unprivileged_userns_clone=1"
+        }
+        _ if flag("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").as_deref()
+            == Some("1") =>
+        {
+            "AppArmor forbids them: install the profile that lets provost-worker use `userns,`, or \
+             sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+        }
+        _ if flag("/proc/sys/user/max_user_namespaces").as_deref() == Some("0") => {
+            "the host allows none: sysctl user.max_user_namespaces=15000"
+        }
+        _ => {
+            "a container engine or a seccomp filter forbids them: run outside the container, or \
+             give it a seccomp profile that allows unshare and clone with namespaces"
+        }
+    };
+    format!("user namespaces are not available here ({errno}): {why}")
 }

@@ -1,0 +1,145 @@
+//! Attacks by name, for the conformance suite: each is tried inside a jail, where it must be
+//! refused, and bare, where each whose layer is ours must succeed, or the case is broken.
+
+use std::io;
+
+use nix::{
+    errno::Errno,
+    sys::{
+        signal::{Signal, kill},
+        wait::waitpid,
+    },
+    unistd::Pid,
+};
+use protocol::jail::ProbePlan;
+
+use crate::{
+    attempt::{self as at, Ground, Outcome},
+    probe::CALLS,
+    sys::{self, Fork},
+};
+
+/// One attack.
+#[derive(Debug, Clone, Copy)]
+pub struct Attack {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether a layer of ours refuses it: bare, as an ordinary account on an ordinary host, it
+    /// succeeds. Where not, the kernel refuses it bare as well, or only on some hosts.
+    pub ours: bool,
+    run: fn(&Ground<'_>) -> Outcome,
+}
+
+const fn ours(name: &'static str, run: fn(&Ground<'_>) -> Outcome) -> Attack {
+    Attack {
+        name,
+        ours: true,
+        run,
+    }
+}
+
+const fn kernels(name: &'static str, run: fn(&Ground<'_>) -> Outcome) -> Attack {
+    Attack {
+        name,
+        ours: false,
+        run,
+    }
+}
+
+/// All attacks that are not single calls.
+pub const ATTACKS: &[Attack] = &[
+    ours("read-outside", at::read_outside),
+    ours("list-outside", at::list_outside),
+    ours("read-through-proc", at::read_through_proc),
+    ours("write-outside", at::write_outside),
+    ours("append-outside", at::append_outside),
+    ours("chmod-outside", at::chmod_outside),
+    ours("symlink-outside", at::symlink_outside),
+    kernels("hardlink-outside", at::hardlink_outside),
+    kernels("write-root", at::write_root),
+    ours("write-proc", at::write_proc),
+    ours("read-kernel", at::read_kernel),
+    ours("connect-tcp", at::tcp_host),
+    kernels("connect-away", at::tcp_nowhere),
+    kernels("multipath-tcp", at::tcp_multipath),
+    kernels("fast-open", at::tcp_fast_open),
+    kernels("udp-away", at::udp_nowhere),
+    kernels("vsock", at::vsock),
+    ours("netlink", at::netlink),
+    kernels("kernel-crypto", at::alg),
+    ours("connect-unix", at::unix_path),
+    ours("connect-abstract", at::unix_abstract),
+    ours("signal-supervisor", at::signal_supervisor),
+    ours("trace-supervisor", at::trace_supervisor),
+    ours(
+        "read-environment-of-supervisor",
+        at::environment_of_supervisor,
+    ),
+    ours("see-supervisor", at::see_supervisor),
+    ours("limit-supervisor", at::limit_supervisor),
+    ours("copy-descriptors", at::descriptors_of_others),
+    kernels("controlling-terminal", at::controlling_terminal),
+    ours("fork-bomb", fork_bomb),
+];
+
+/// The names of all attacks: [`ATTACKS`] and the single calls (`call.mount`, …), which are all ours.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    ATTACKS
+        .iter()
+        .map(|attack| attack.name)
+        .chain(CALLS.iter().map(|(name, _)| *name))
+        .collect()
+}
+
+/// Runs one attack from where the current, single-threaded process stands; `None` if there is none
+/// of that name. `hands` is hands' pid as seen from here. Some change the process (`call.unshare`):
+/// one process, one attack.
+#[must_use]
+pub fn run(name: &str, plan: &ProbePlan, hands: i32) -> Option<Outcome> {
+    let ground = Ground { plan, hands };
+    if let Some(attack) = ATTACKS.iter().find(|attack| attack.name == name) {
+        return Some((attack.run)(&ground));
+    }
+    let (_, poke) = CALLS.iter().find(|(known, _)| *known == name)?;
+    Some(at::call(*poke))
+}
+
+/// How many processes the fork bomb makes at most, also bare.
+const BOMB: usize = 600;
+
+/// Makes processes that wait, until the kernel refuses one or the attack's own bound is reached;
+/// then ends them.
+fn fork_bomb(_: &Ground<'_>) -> Outcome {
+    let mut made = Vec::new();
+    let mut refused = None;
+    while made.len() < BOMB {
+        match sys::fork() {
+            Ok(Fork::Child) => {
+                nix::unistd::pause();
+                sys::leave(0);
+            }
+            Ok(Fork::Parent(pid)) => made.push(pid),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    for pid in &made {
+        let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+    }
+    for pid in &made {
+        while waitpid(Pid::from_raw(*pid), None) == Err(Errno::EINTR) {}
+    }
+    match refused {
+        Some(error) => Outcome {
+            refused: error.kind() == io::ErrorKind::WouldBlock,
+            answer: format!("{error} after {} processes", made.len()),
+        },
+        None => Outcome {
+            refused: false,
+            answer: format!("{BOMB} processes"),
+        },
+    }
+}

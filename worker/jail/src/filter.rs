@@ -1,0 +1,321 @@
+//! From a table of calls to a seccomp program, and its installation.
+//!
+//! Only registers are judged, and only their low halves: every judged parameter is an `int` or a
+//! flag word whose high half the kernel ignores.
+
+use std::io;
+
+use seccompiler::{apply_filter, sock_filter};
+
+/// What a filter answers to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It goes on.
+    Allow,
+    /// Refused with an errno.
+    Refuse(i32),
+    /// The process is killed: the call can only mean a takeover.
+    Kill,
+}
+
+impl Answer {
+    fn code(self) -> u32 {
+        match self {
+            Self::Allow => libc::SECCOMP_RET_ALLOW,
+            Self::Refuse(errno) => {
+                libc::SECCOMP_RET_ERRNO | (errno.unsigned_abs() & libc::SECCOMP_RET_DATA)
+            }
+            Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+        }
+    }
+}
+
+/// A test of one register: `(argument & mask) == value`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Test {
+    argument: u8,
+    mask: u32,
+    value: u32,
+}
+
+/// Argument number `argument` equals `value`.
+pub(crate) fn equals(argument: u8, value: i32) -> Test {
+    Test {
+        argument,
+        mask: u32::MAX,
+        value: value.cast_unsigned(),
+    }
+}
+
+/// Argument number `argument`, masked, equals `value`.
+pub(crate) fn masked(argument: u8, mask: i32, value: i32) -> Test {
+    Test {
+        argument,
+        mask: mask.cast_unsigned(),
+        value: value.cast_unsigned(),
+    }
+}
+
+/// One call: the first clause whose tests all hold answers, else `otherwise`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule {
+    number: i64,
+    clauses: Vec<(Vec<Test>, Answer)>,
+    otherwise: Answer,
+}
+
+impl Rule {
+    /// Always the same answer.
+    pub(crate) fn plain(number: i64, otherwise: Answer) -> Self {
+        Self {
+            number,
+            clauses: Vec::new(),
+            otherwise,
+        }
+    }
+
+    /// By registers.
+    pub(crate) fn judged(
+        number: i64,
+        clauses: Vec<(Vec<Test>, Answer)>,
+        otherwise: Answer,
+    ) -> Self {
+        Self {
+            number,
+            clauses,
+            otherwise,
+        }
+    }
+
+    /// Whether it is about this call.
+    pub(crate) fn is_for(&self, number: i64) -> bool {
+        self.number == number
+    }
+
+    /// The call's number.
+    #[cfg(test)]
+    pub(crate) fn number(&self) -> i64 {
+        self.number
+    }
+}
+
+/// A whole filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// The calls that have an answer of their own.
+    pub(crate) rules: Vec<Rule>,
+    /// Numbers above it were unknown when the tables were written.
+    pub(crate) newest: u32,
+    /// The answer to those.
+    pub(crate) unknown: Answer,
+    /// The answer to every other call.
+    pub(crate) otherwise: Answer,
+}
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+
+/// Set in the numbers of the x32 calls, which are the same calls by another door.
+const X32: u32 = 0x4000_0000;
+
+const LOAD: u16 = 0x20;
+const AND: u16 = 0x54;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_GREATER: u16 = 0x25;
+const JUMP_SET: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+const OFFSET_NUMBER: u32 = 0;
+const OFFSET_ARCH: u32 = 4;
+/// The low half of an argument, on the little-endian machines that we know.
+const OFFSET_ARGUMENTS: u32 = 16;
+
+fn step(code: u16, k: u32) -> sock_filter {
+    sock_filter {
+        code,
+        jt: 0,
+        jf: 0,
+        k,
+    }
+}
+
+/// Skips one instruction unless `code` holds for `k`.
+fn when(code: u16, k: u32, skip: u8) -> sock_filter {
+    sock_filter {
+        code,
+        jt: 0,
+        jf: skip,
+        k,
+    }
+}
+
+/// Why a table is not a program.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FilterFailure {
+    /// A row does not fit the program.
+    #[error("the row of call {0} does not fit a seccomp program")]
+    Row(i64),
+    /// The kernel does not take it.
+    #[error("the kernel refuses the filter: {0}")]
+    Kernel(io::Error),
+}
+
+/// Compiles a filter.
+pub(crate) fn compile(filter: &Filter) -> Result<Vec<sock_filter>, FilterFailure> {
+    let mut program = vec![
+        step(LOAD, OFFSET_ARCH),
+        when(JUMP_EQUAL, ARCH, 1),
+        // Equal: over the kill.
+        sock_filter {
+            code: 0x05,
+            jt: 0,
+            jf: 0,
+            k: 1,
+        },
+        step(RETURN, Answer::Kill.code()),
+        step(LOAD, OFFSET_NUMBER),
+        when(JUMP_SET, X32, 1),
+        step(RETURN, Answer::Kill.code()),
+        when(JUMP_GREATER, filter.newest, 1),
+        step(RETURN, filter.unknown.code()),
+    ];
+    for rule in &filter.rules {
+        row(rule, &mut program)?;
+    }
+    program.push(step(RETURN, filter.otherwise.code()));
+    Ok(program)
+}
+
+/// One rule: entered with the number loaded, left by a return or, for another number, at its end.
+fn row(rule: &Rule, program: &mut Vec<sock_filter>) -> Result<(), FilterFailure> {
+    let misfit = || FilterFailure::Row(rule.number);
+    let mut body = Vec::new();
+    for (tests, answer) in &rule.clauses {
+        let length = |test: &Test| if test.mask == u32::MAX { 2_usize } else { 3 };
+        let mut rest: usize = tests.iter().map(length).sum::<usize>() + 1;
+        for test in tests {
+            body.push(step(LOAD, OFFSET_ARGUMENTS + 8 * u32::from(test.argument)));
+            if test.mask != u32::MAX {
+                body.push(step(AND, test.mask));
+            }
+            rest -= length(test);
+            body.push(when(
+                JUMP_EQUAL,
+                test.value,
+                u8::try_from(rest).map_err(|_| misfit())?,
+            ));
+        }
+        body.push(step(RETURN, answer.code()));
+    }
+    body.push(step(RETURN, rule.otherwise.code()));
+    let number = u32::try_from(rule.number).map_err(|_| misfit())?;
+    let skip = u8::try_from(body.len()).map_err(|_| misfit())?;
+    program.push(when(JUMP_EQUAL, number, skip));
+    program.append(&mut body);
+    Ok(())
+}
+
+/// Compiles and installs, for this thread and everything it will start; for ever.
+pub(crate) fn install(filter: &Filter) -> Result<(), FilterFailure> {
+    apply_filter(&compile(filter)?)
+        .map_err(|error| FilterFailure::Kernel(io::Error::other(error.to_string())))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Runs a program as the kernel would.
+    pub(crate) fn run(program: &[sock_filter], arch: u32, number: u32, args: [u32; 6]) -> u32 {
+        let (mut at, mut held) = (0_usize, 0_u32);
+        for _ in 0..program.len() {
+            let sock_filter { code, jt, jf, k } = program[at].clone();
+            at += 1;
+            let go = |yes: bool| usize::from(if yes { jt } else { jf });
+            match code {
+                LOAD => {
+                    held = match k {
+                        OFFSET_NUMBER => number,
+                        OFFSET_ARCH => arch,
+                        k => args[usize::try_from((k - OFFSET_ARGUMENTS) / 8).expect("small")],
+                    }
+                }
+                AND => held &= k,
+                JUMP_EQUAL => at += go(held == k),
+                JUMP_GREATER => at += go(held > k),
+                JUMP_SET => at += go(held & k != 0),
+                0x05 => at += usize::try_from(k).expect("small"),
+                RETURN => return k,
+                other => panic!("instruction {other:#x}"),
+            }
+        }
+        panic!("the program does not end")
+    }
+
+    /// What a filter answers to a native call.
+    pub(crate) fn judge(filter: &Filter, number: i64, args: [i32; 6]) -> u32 {
+        let program = compile(filter).expect("compiles");
+        let number = u32::try_from(number).expect("a call number");
+        run(&program, ARCH, number, args.map(i32::cast_unsigned))
+    }
+
+    fn sample() -> Filter {
+        Filter {
+            rules: vec![
+                Rule::plain(7, Answer::Kill),
+                Rule::judged(
+                    9,
+                    vec![
+                        (vec![equals(0, 1), masked(1, 0xf, 2)], Answer::Allow),
+                        (vec![equals(0, -1)], Answer::Refuse(5)),
+                    ],
+                    Answer::Refuse(1),
+                ),
+            ],
+            newest: 400,
+            unknown: Answer::Refuse(38),
+            otherwise: Answer::Allow,
+        }
+    }
+
+    #[test]
+    fn rows_answer_by_number_and_by_registers() {
+        let filter = sample();
+        let errno = |number: u32| libc::SECCOMP_RET_ERRNO | number;
+        assert_eq!(judge(&filter, 7, [0; 6]), libc::SECCOMP_RET_KILL_PROCESS);
+        assert_eq!(judge(&filter, 8, [0; 6]), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(
+            judge(&filter, 9, [1, 0xf2, 0, 0, 0, 0]),
+            libc::SECCOMP_RET_ALLOW
+        );
+        assert_eq!(judge(&filter, 9, [1, 3, 0, 0, 0, 0]), errno(1));
+        assert_eq!(judge(&filter, 9, [-1, 2, 0, 0, 0, 0]), errno(5));
+        assert_eq!(judge(&filter, 400, [0; 6]), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(judge(&filter, 401, [0; 6]), errno(38));
+    }
+
+    #[test]
+    fn foreign_architectures_and_x32_are_killed() {
+        let program = compile(&sample()).expect("compiles");
+        assert_eq!(
+            run(&program, 0x4000_0003, 8, [0; 6]),
+            libc::SECCOMP_RET_KILL_PROCESS
+        );
+        assert_eq!(
+            run(&program, ARCH, X32 | 8, [0; 6]),
+            libc::SECCOMP_RET_KILL_PROCESS
+        );
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_is_refused() {
+        let clauses = vec![(vec![equals(0, 1)], Answer::Allow); 100];
+        let rules = vec![Rule::judged(9, clauses, Answer::Kill)];
+        assert!(matches!(
+            compile(&Filter { rules, ..sample() }),
+            Err(FilterFailure::Row(9))
+        ));
+    }
+}

@@ -1,0 +1,49 @@
+//! A reader's walls: it touches what it was sent to, and reaches nothing else.
+
+use std::path::Path;
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::{
+        prctl,
+        resource::{Resource, setrlimit},
+    },
+    unistd::{Pid, geteuid},
+};
+
+use crate::{Unfit, calls, capabilities, domain, filter, unfit::Step as _};
+
+/// Raises a reader's walls around the current, single-threaded process: only `write` paths may be
+/// changed and only these and `read` paths read; no socket, no exec, no fork, no other process. An
+/// ordinary account keeps no capability; root keeps those by which owners stay right (chown,
+/// dac_override, dac_read_search, fowner) and gets an empty network.
+///
+/// # Errors
+/// [`Unfit`] names the wall that could not be raised.
+pub fn confine_reader(write: &[&Path], read: &[&Path]) -> Result<(), Unfit> {
+    fn text<'a>(paths: &[&'a Path]) -> Result<Vec<&'a str>, Unfit> {
+        let utf8 = |path: &&'a Path| {
+            let told = format!("`{}` is not UTF-8 and cannot be granted", path.display());
+            path.to_str()
+                .ok_or_else(|| Unfit::new("confine the reader", told))
+        };
+        paths.iter().map(utf8).collect()
+    }
+    let (write, read) = (text(write)?, text(read)?);
+    prctl::set_no_new_privs().step("set no_new_privs")?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).step("limit core dumps")?;
+    let root = geteuid().is_root();
+    if root {
+        // A second wall behind the refused sockets, where it costs no user namespace (in which
+        // owners other than one's own would be nobody). Refused inside some containers.
+        let _ = unshare(CloneFlags::CLONE_NEWNET);
+    }
+    capabilities::drop_all_but(if root { capabilities::OWNERS } else { 0 })?;
+    let kernel = domain::kernel(None)?;
+    let mut grants = domain::write(&write);
+    grants.extend(domain::read(&read));
+    let unfit = |failure: String| Unfit::new("confine the reader", failure);
+    domain::enter(kernel, &grants).map_err(|failure| unfit(failure.to_string()))?;
+    filter::install(&calls::reader(Pid::this().as_raw()))
+        .map_err(|failure| unfit(failure.to_string()))
+}
