@@ -3,25 +3,33 @@
 use std::io;
 
 use nix::{sys::prctl, unistd::Pid};
+use protocol::SessionId;
 
 use crate::{Unfit, calls, domain, filter, unfit::Step as _};
 
-/// The role's argument: what it may read, and the pretended ABI.
-pub(crate) fn encode(read: &[String], pretend_abi: Option<u32>) -> io::Result<String> {
-    serde_json::to_string(&(read, pretend_abi)).map_err(Into::into)
+/// The role's argument: what it may read, the pretended ABI, and the session that it greets in.
+pub(crate) fn encode(
+    read: &[String],
+    pretend_abi: Option<u32>,
+    session: &SessionId,
+) -> io::Result<String> {
+    serde_json::to_string(&(read, pretend_abi, session)).map_err(Into::into)
 }
 
 /// Raises the agent's walls around the current process: `walls` is the role's argument, which
 /// [`crate::Hands::start_agent`] wrote. The agent's first act, while it is single-threaded; from
-/// then on it reads what the spec lists, and there is nothing else that it can do.
+/// then on it reads what the spec lists, and there is nothing else that it can do. Answers with the
+/// session that it serves.
 ///
 /// # Errors
 /// [`Unfit`] names the wall that could not be raised.
-pub fn confine_agent(walls: &str) -> Result<(), Unfit> {
-    let (read, pretend): (Vec<String>, Option<u32>) = serde_json::from_str(walls)
-        .map_err(|_| Unfit::new("confine the agent", "its argument is not a list of walls"))?;
+pub fn confine_agent(walls: &str) -> Result<SessionId, Unfit> {
+    let (read, pretend, session): (Vec<String>, Option<u32>, SessionId) =
+        serde_json::from_str(walls)
+            .map_err(|_| Unfit::new("confine the agent", "its argument is not a list of walls"))?;
     enter_domain(&read, pretend)?;
-    enter_filter()
+    enter_filter()?;
+    Ok(session)
 }
 
 /// The Landlock half.

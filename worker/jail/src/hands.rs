@@ -144,14 +144,15 @@ impl Hands {
 
     /// Starts the agent (`provost-worker agent WALLS`): descriptors exactly 0 to 2 on `/dev/null`
     /// and 3 = `link`, no environment. It raises its own walls first thing: [`crate::confine_agent`].
-    /// The argument is JSON: the paths that it may read, and the pretended ABI. It travels as an
+    /// The argument is JSON: the paths that it may read, the pretended ABI, the session. It travels as an
     /// argument because the agent has neither an environment nor a fifth descriptor, and because it
     /// tells nothing: a list of the view's own paths.
     ///
     /// # Errors
     /// The kernel refused to fork, or the worker binary is not in the view.
     pub fn start_agent(&self, link: OwnedFd) -> Result<Child, Failure> {
-        let walls = agent::encode(&self.spec.agent_read, self.spec.pretend_abi);
+        let spec = &self.spec;
+        let walls = agent::encode(&spec.agent_read, spec.pretend_abi, &spec.session);
         self.start_direct(
             "agent",
             walls.map_err(|error| failed(&error, "the agent"))?,
