@@ -1,1 +1,47 @@
-//! supervisor-providers
+//! Speaks to model vendors: pure wire mappings, and one file that does HTTP.
+//!
+//! [`Providers::infer`] spends a `Permit<Infer>`: it finds the provider's row, asks its circuit
+//! breaker, encodes the request in the row's dialect, carries it ([`http`] is the only file here that
+//! opens a connection or reads a key), decodes the stream, and retries what is worth it. Success is
+//! the dialect's terminal event, never the end of the body.
+//!
+//! | part | pure | what for |
+//! | --- | --- | --- |
+//! | [`anthropic`], [`sse`](anthropic::Decoder) | yes | the Messages dialect |
+//! | [`Script`] | yes | answers from a conversation file, without key or network |
+//! | `classify`, [`InferError`] | yes | what a failure is, and whether trying again helps |
+//! | [`Config`], [`Models`] | yes | rows, windows, prices; embedded, overridden by the operator |
+//! | [`Masker`] | yes | keeps keys out of everything that is written or forwarded |
+//! | [`Vault`] | reads files | keys, lent only against a permit |
+//! | `http` | no | the wire |
+//!
+//! What is absent: the record, budgets, the choice of the model, and anything read from a workspace.
+
+pub mod anthropic;
+mod classify;
+mod config;
+mod failure;
+mod http;
+mod keys;
+mod mask;
+mod models;
+mod retry;
+mod route;
+mod script;
+mod sse;
+
+#[cfg(test)]
+#[path = "../tests/support/faults.rs"]
+mod faults;
+#[cfg(test)]
+mod tests;
+
+pub use classify::Upstream;
+pub use config::{Auth, Config, ConfigFailure, Dialect, Row};
+pub use failure::{Class, InferError};
+pub use http::Limits;
+pub use keys::{KeyFailure, KeySource, Vault};
+pub use mask::{Masker, StreamMask};
+pub use models::{Model, Models, Price, Rates};
+pub use route::{BreakerChange, Providers};
+pub use script::{Script, ScriptFailure};

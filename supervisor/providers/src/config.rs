@@ -1,0 +1,485 @@
+//! The provider rows: which dialect, address and key names a provider has. Embedded, overridden by the
+//! operator's own `providers.toml` and environment, never by anything in a workspace.
+
+use std::{collections::BTreeMap, io::Read as _, path::Path};
+
+use protocol::bounds;
+use serde::Deserialize;
+
+use crate::Models;
+
+const EMBEDDED: &str = include_str!("providers.toml");
+
+/// The wire grammar of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialect {
+    /// Anthropic Messages.
+    Anthropic,
+    /// The conversation-file player.
+    Script,
+}
+
+/// How a key is shown to a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Auth {
+    /// `x-api-key: KEY`.
+    XApiKey,
+    /// `Authorization: Bearer KEY`.
+    Bearer,
+    /// No key.
+    None,
+}
+
+/// One provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its name, as in `PROVIDER/MODEL` and `keys/PROVIDER`.
+    pub name: String,
+    /// Its wire grammar.
+    pub dialect: Dialect,
+    /// Where calls go; `None` if nobody said.
+    pub base_url: Option<String>,
+    /// How its key is shown.
+    pub auth: Auth,
+    /// Environment variables that may hold its key, first is taken first.
+    pub key_env: Vec<String>,
+}
+
+/// Rows and models.
+#[derive(Debug, Clone)]
+pub struct Config {
+    rows: BTreeMap<String, Row>,
+    /// Windows, limits and prices.
+    pub models: Models,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigFailure {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is longer than any real one.
+    #[error("{path} is larger than 1 MiB: it is no configuration file")]
+    TooLarge {
+        /// The file.
+        path: String,
+    },
+    /// A file is not what it should be; the cause shows the line with a caret.
+    #[error("{path}: {source}")]
+    Parse {
+        /// The file.
+        path: String,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A value is not acceptable.
+    #[error("{path}: provider `{provider}`: {problem}")]
+    Row {
+        /// The file or variable.
+        path: String,
+        /// The provider.
+        provider: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// A model's row is not acceptable.
+    #[error("{path}: model `{model}`: {problem}")]
+    Model {
+        /// The file.
+        path: String,
+        /// The model.
+        model: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// `PROVIDER/MODEL` names nobody we know.
+    #[error("unknown model `{model}`: write PROVIDER/MODEL with a provider of: {known}")]
+    Unknown {
+        /// As given, cut.
+        model: String,
+        /// The providers.
+        known: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    #[serde(default)]
+    provider: BTreeMap<String, RowFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowFile {
+    dialect: Option<Dialect>,
+    base_url: Option<String>,
+    base_url_env: Option<String>,
+    auth: Option<Auth>,
+    key_env: Option<Vec<String>>,
+}
+
+impl Config {
+    /// The embedded rows, then the environment (`ANTHROPIC_BASE_URL` and its kind), then
+    /// `providers.toml` and `models.toml` of the configuration folder, each over the one before.
+    ///
+    /// # Errors
+    /// [`ConfigFailure`] names file, line and remedy.
+    pub fn load(
+        folder: Option<&Path>,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigFailure> {
+        let read = |name: &str| folder.map(|folder| read(&folder.join(name))).transpose();
+        let providers = read("providers.toml")?.flatten();
+        let models = read("models.toml")?.flatten();
+        Self::parse(
+            providers.as_ref().map(pair),
+            models.as_ref().map(pair),
+            environment,
+        )
+    }
+
+    /// The same from texts: each is a name for errors and the content.
+    ///
+    /// # Errors
+    /// [`ConfigFailure`] names file, line and remedy.
+    pub fn parse(
+        providers: Option<(&str, &str)>,
+        models: Option<(&str, &str)>,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigFailure> {
+        let mut config = Self {
+            rows: BTreeMap::new(),
+            models: Models::load(models)?,
+        };
+        let own = [("embedded providers.toml", EMBEDDED)];
+        for (path, text) in own.into_iter().chain(providers) {
+            let file: File = parse(path, text)?;
+            if file.version != 1 {
+                return Err(row_failure(path, "*", "version must be 1".into()));
+            }
+            for (name, row) in file.provider {
+                config.merge(path, &name, row, environment)?;
+            }
+        }
+        Ok(config)
+    }
+
+    fn merge(
+        &mut self,
+        path: &str,
+        name: &str,
+        file: RowFile,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), ConfigFailure> {
+        let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        if name.is_empty() || name.len() > 40 || !name.bytes().all(fits) {
+            let problem = "a provider is named by lower-case letters, digits and `-`, at most 40";
+            return Err(row_failure(path, name, problem.into()));
+        }
+        let row = match (self.rows.get(name), file.dialect) {
+            (Some(row), None) => row.clone(),
+            (known, Some(dialect)) => Row {
+                name: name.to_owned(),
+                dialect,
+                base_url: known.and_then(|row| row.base_url.clone()),
+                auth: known.map_or(Auth::XApiKey, |row| row.auth),
+                key_env: known.map(|row| row.key_env.clone()).unwrap_or_default(),
+            },
+            (None, None) => {
+                let problem = "a new provider needs a dialect (`anthropic`) and a base_url";
+                return Err(row_failure(path, name, problem.into()));
+            }
+        };
+        let mut row = Row {
+            auth: file.auth.unwrap_or(row.auth),
+            key_env: file.key_env.unwrap_or(row.key_env),
+            ..row
+        };
+        let named = file.base_url_env.and_then(|variable| {
+            let url = environment(&variable).filter(|url| !url.is_empty())?;
+            Some((variable, url))
+        });
+        if let Some((variable, url)) = named {
+            let url = check_url(&url, false);
+            row.base_url = Some(url.map_err(|problem| row_failure(&variable, name, problem))?);
+        } else if let Some(url) = file.base_url {
+            let url = check_url(&url, true);
+            row.base_url = Some(url.map_err(|problem| row_failure(path, name, problem))?);
+        }
+        self.rows.insert(name.to_owned(), row);
+        Ok(())
+    }
+
+    /// Points a provider at another address, as an explicit flag does.
+    ///
+    /// # Errors
+    /// [`ConfigFailure`] when the provider is unknown or the address is not acceptable.
+    pub fn set_base_url(&mut self, provider: &str, url: &str) -> Result<(), ConfigFailure> {
+        let known = self.known();
+        let Some(row) = self.rows.get_mut(provider) else {
+            return Err(ConfigFailure::Unknown {
+                model: cut(provider),
+                known,
+            });
+        };
+        let checked = check_url(url, true);
+        let checked = checked.map_err(|problem| row_failure("--base-url", provider, problem))?;
+        row.base_url = Some(checked);
+        Ok(())
+    }
+
+    /// A provider's row.
+    #[must_use]
+    pub fn row(&self, provider: &str) -> Option<&Row> {
+        self.rows.get(provider)
+    }
+
+    /// All rows, by name.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.values()
+    }
+
+    /// Splits `PROVIDER/MODEL`; the model may hold slashes itself.
+    ///
+    /// # Errors
+    /// [`ConfigFailure::Unknown`] lists the providers.
+    pub fn resolve<'a>(&self, name: &'a str) -> Result<(&'a str, &'a str), ConfigFailure> {
+        match name.split_once('/') {
+            Some((provider, model)) if self.rows.contains_key(provider) && !model.is_empty() => {
+                Ok((provider, model))
+            }
+            _ => Err(ConfigFailure::Unknown {
+                model: cut(name),
+                known: self.known(),
+            }),
+        }
+    }
+
+    fn known(&self) -> String {
+        self.rows.keys().cloned().collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn pair(file: &(String, String)) -> (&str, &str) {
+    (&file.0, &file.1)
+}
+
+fn cut(word: &str) -> String {
+    crate::failure::one_line(word, 80)
+}
+
+fn row_failure(path: &str, provider: &str, problem: String) -> ConfigFailure {
+    ConfigFailure::Row {
+        path: path.to_owned(),
+        provider: cut(provider),
+        problem,
+    }
+}
+
+/// Reads a file that need not exist.
+fn read(path: &Path) -> Result<Option<(String, String)>, ConfigFailure> {
+    let name = path.display().to_string();
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ConfigFailure::Read { path: name, source }),
+    };
+    let mut text = String::new();
+    let read = file.take(bounds::CONFIG_FILE + 1).read_to_string(&mut text);
+    read.map_err(|source| ConfigFailure::Read {
+        path: name.clone(),
+        source,
+    })?;
+    if text.len() as u64 > bounds::CONFIG_FILE {
+        return Err(ConfigFailure::TooLarge { path: name });
+    }
+    Ok(Some((name, text)))
+}
+
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(
+    path: &str,
+    text: &str,
+) -> Result<T, ConfigFailure> {
+    toml::from_str(text).map_err(|error| ConfigFailure::Parse {
+        path: path.to_owned(),
+        source: Box::new(error),
+    })
+}
+
+/// An address that a key may be sent to: https, or http on this machine; http elsewhere only where a
+/// person wrote it into the configuration.
+fn check_url(text: &str, explicit: bool) -> Result<String, String> {
+    let url = reqwest::Url::parse(text).map_err(|error| format!("base_url: {error}"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("base_url: a key or password does not belong here, use keys/PROVIDER".into());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("base_url: leave out everything after `?` or `#`".into());
+    }
+    let http_allowed = explicit || is_loopback(&url);
+    match url.scheme() {
+        "https" => {}
+        "http" if http_allowed => {}
+        "http" => {
+            return Err(
+                "plain http would show the key to the network: use https, or write the address into \
+                 providers.toml if that is wanted"
+                    .into(),
+            );
+        }
+        other => return Err(format!("base_url: `{other}` is neither https nor http")),
+    }
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err("base_url: it names no host".into());
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// Whether an address is this machine itself.
+pub(crate) fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || bare
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    fn with(text: &str) -> Result<Config, ConfigFailure> {
+        Config::parse(Some(("providers.toml", text)), None, &nothing)
+    }
+
+    #[test]
+    fn the_embedded_rows_stand_and_a_file_changes_only_what_it_names() {
+        let config = Config::parse(None, None, &nothing).expect("embedded");
+        let names: Vec<_> = config.rows().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["anthropic", "anthropic-compatible", "script"]);
+        let row = config.row("anthropic").expect("known").clone();
+        assert_eq!(row.base_url.as_deref(), Some("https://api.anthropic.com"));
+        assert_eq!(
+            (row.auth, row.key_env.as_slice()),
+            (Auth::XApiKey, &["ANTHROPIC_API_KEY".to_owned()][..])
+        );
+
+        let text = "version = 1\n[provider.anthropic]\nbase_url = \"http://10.0.0.1:8080/x/\"\n\
+                    [provider.mine]\ndialect = \"anthropic\"\nbase_url = \"https://h\"\nauth = \"bearer\"";
+        let config = with(text).expect("good");
+        let changed = config.row("anthropic").expect("known");
+        assert_eq!(
+            changed,
+            &Row {
+                base_url: Some("http://10.0.0.1:8080/x".into()),
+                ..row
+            }
+        );
+        assert_eq!(config.row("mine").expect("new").auth, Auth::Bearer);
+    }
+
+    #[test]
+    fn mistakes_name_file_line_and_key() {
+        let unknown =
+            with("version = 1\n[provider.anthropic]\nbaseurl = \"x\"").expect_err("refused");
+        let words = unknown.to_string();
+        assert!(
+            words.contains("providers.toml") && words.contains("line 3"),
+            "{words}"
+        );
+        assert!(words.contains("baseurl"), "{words}");
+        for (text, word) in [
+            ("version = 2", "version"),
+            ("version = 1\n[provider.new]\nauth = \"none\"", "dialect"),
+            (
+                "version = 1\n[provider.\"a/b\"]\ndialect = \"anthropic\"",
+                "lower-case",
+            ),
+            (
+                "version = 1\n[provider.anthropic]\nbase_url = \"https://u:p@h\"",
+                "password",
+            ),
+            (
+                "version = 1\n[provider.anthropic]\nbase_url = \"ftp://h\"",
+                "ftp",
+            ),
+            (
+                "version = 1\n[provider.anthropic]\nbase_url = \"https://h?x=1\"",
+                "?",
+            ),
+        ] {
+            let failure = with(text).expect_err(text).to_string();
+            assert!(failure.contains(word), "{text}: {failure}");
+        }
+    }
+
+    #[test]
+    fn the_environment_may_name_an_address_but_not_plain_http_elsewhere() {
+        let load = |url: &'static str| {
+            let environment =
+                move |name: &str| (name == "ANTHROPIC_BASE_URL").then(|| url.to_owned());
+            Config::parse(None, None, &environment)
+        };
+        for good in [
+            "https://gateway.test/v1",
+            "http://127.0.0.1:4000",
+            "http://[::1]:4000",
+            "http://localhost",
+        ] {
+            let config = load(good).expect(good);
+            let row = config.row("anthropic").expect("known");
+            assert_eq!(row.base_url.as_deref(), Some(good));
+        }
+        for bad in [
+            "http://gateway.test",
+            "http://127.0.0.1.evil.test",
+            "http://localhost.evil.test",
+        ] {
+            let failure = load(bad).expect_err(bad).to_string();
+            assert!(
+                failure.contains("ANTHROPIC_BASE_URL") && failure.contains("https"),
+                "{failure}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_model_is_named_with_its_provider() {
+        let mut config = Config::parse(None, None, &nothing).expect("embedded");
+        assert_eq!(
+            config.resolve("anthropic/claude-x").expect("known"),
+            ("anthropic", "claude-x")
+        );
+        assert_eq!(
+            config.resolve("anthropic-compatible/a/b").expect("known").1,
+            "a/b"
+        );
+        for bad in ["claude-x", "openai/x", "anthropic/", ""] {
+            let failure = config.resolve(bad).expect_err(bad).to_string();
+            assert!(
+                failure.contains("anthropic-compatible, script"),
+                "{failure}"
+            );
+        }
+        config
+            .set_base_url("anthropic", "http://127.0.0.1:9")
+            .expect("explicit");
+        assert!(config.set_base_url("nobody", "http://127.0.0.1:9").is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! The only file here that opens a connection, and the only one that shows a key to anybody.
+//!
+//! No redirect is followed, no cookie kept, no compression asked for; proxies and trust roots come
+//! from the environment as it was at start. Connecting, the first byte, silence and the whole answer
+//! each have a limit and an error of their own. Dropping a future here closes its connection.
+
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use protocol::bounds;
+use reqwest::{
+    Client, Response, Url,
+    header::{HeaderMap, HeaderValue},
+};
+use supervisor_core::Secret;
+
+use crate::{Auth, Class, InferError, classify::Hints, config, failure::one_line, mask::Masker};
+
+/// How long each part of a call may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Name, connection and TLS.
+    pub connect: Duration,
+    /// From the request to the first byte of the answer's body.
+    pub first_byte: Duration,
+    /// Between two pieces of the body.
+    pub idle: Duration,
+    /// The whole call.
+    pub total: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: bounds::CONNECT_TIME,
+            first_byte: bounds::FIRST_BYTE_TIME,
+            idle: bounds::STREAM_IDLE,
+            total: bounds::ANSWER_TIME,
+        }
+    }
+}
+
+/// Why there is no answer, or no more of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HttpFault {
+    #[error("cannot connect: {cause}")]
+    Connect { cause: String },
+    #[error("cannot connect within {} s", .0.as_secs_f32())]
+    ConnectTime(Duration),
+    #[error("no byte of an answer within {} s", .0.as_secs_f32())]
+    FirstByte(Duration),
+    #[error("the answer fell silent for {} s", .0.as_secs_f32())]
+    Idle(Duration),
+    #[error("the answer was not whole within {} s", .0.as_secs_f32())]
+    Total(Duration),
+    #[error("the connection broke: {cause}")]
+    Broken { cause: String },
+    #[error("the key cannot be sent in a header: it holds characters that no key has")]
+    Key,
+    #[error("the base_url is not an address")]
+    Address,
+    #[error("HTTP cannot be set up (check SSL_CERT_FILE and HTTPS_PROXY): {cause}")]
+    Setup { cause: String },
+}
+
+impl HttpFault {
+    fn class(&self) -> Class {
+        match self {
+            Self::Connect { .. }
+            | Self::ConnectTime(_)
+            | Self::FirstByte(_)
+            | Self::Idle(_)
+            | Self::Total(_)
+            | Self::Broken { .. } => Class::Network,
+            Self::Key => Class::Authentication,
+            Self::Address | Self::Setup { .. } => Class::Other,
+        }
+    }
+
+    pub(crate) fn failure(&self, provider: &str, masker: &Masker) -> InferError {
+        let words = masker.mask(&format!("{provider}: {self}"));
+        InferError::new(self.class(), one_line(&words, 400))
+    }
+}
+
+/// The clients, each made when it is first needed: a session that only plays a script pays nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Http {
+    limits: Limits,
+    proxied: OnceLock<Result<Client, HttpFault>>,
+    direct: OnceLock<Result<Client, HttpFault>>,
+}
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct Post<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) auth: Auth,
+    pub(crate) secret: Option<&'a Secret>,
+    /// Name and value of the dialect's version header.
+    pub(crate) version: (&'static str, &'static str),
+    pub(crate) body: Vec<u8>,
+}
+
+/// An answer whose head has arrived.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) hints: Hints,
+    /// The media type, lower case, without parameters.
+    pub(crate) media: String,
+    response: Response,
+    limits: Limits,
+    began: Instant,
+    first: bool,
+}
+
+impl Http {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    fn client(&self, url: &Url) -> Result<&Client, HttpFault> {
+        // What is on this machine is never sent through a proxy elsewhere, key and all.
+        let loopback = config::is_loopback(url);
+        let cell = if loopback {
+            &self.direct
+        } else {
+            &self.proxied
+        };
+        let made = cell.get_or_init(|| build(self.limits, loopback));
+        made.as_ref().map_err(Clone::clone)
+    }
+
+    /// Sends a call and waits for the head of its answer.
+    pub(crate) async fn post(&self, post: Post<'_>) -> Result<Answer, HttpFault> {
+        let began = Instant::now();
+        let url = Url::parse(post.url).map_err(|_| HttpFault::Address)?;
+        let client = self.client(&url)?;
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        headers.insert(
+            "accept",
+            HeaderValue::from_static("text/event-stream, application/json"),
+        );
+        headers.insert(post.version.0, HeaderValue::from_static(post.version.1));
+        if let Some(secret) = post.secret {
+            let value = match post.auth {
+                Auth::XApiKey => Some(("x-api-key", HeaderValue::from_str(secret.expose()))),
+                Auth::Bearer => {
+                    let bearer = Secret::new(format!("Bearer {}", secret.expose()));
+                    Some(("authorization", HeaderValue::from_str(bearer.expose())))
+                }
+                Auth::None => None,
+            };
+            if let Some((name, value)) = value {
+                let mut value = value.map_err(|_| HttpFault::Key)?;
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+        }
+        let sent = client.post(url).headers(headers).body(post.body).send();
+        let wait = self.limits.connect.saturating_add(self.limits.first_byte);
+        let response = match tokio::time::timeout(wait.min(self.limits.total), sent).await {
+            Err(_) => return Err(HttpFault::FirstByte(self.limits.first_byte)),
+            Ok(Err(error)) => return Err(self.unsent(error)),
+            Ok(Ok(response)) => response,
+        };
+        let header = |name: &str| {
+            let value = response.headers().get(name)?.to_str().ok()?;
+            Some(one_line(value, 100))
+        };
+        let media = header("content-type").unwrap_or_default().to_lowercase();
+        Ok(Answer {
+            status: response.status().as_u16(),
+            hints: Hints {
+                retry_after: header("retry-after"),
+                retry_after_ms: header("retry-after-ms"),
+                should_retry: header("x-should-retry"),
+            },
+            media: media
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+            response,
+            limits: self.limits,
+            began,
+            first: true,
+        })
+    }
+
+    fn unsent(&self, error: reqwest::Error) -> HttpFault {
+        if error.is_connect() && error.is_timeout() {
+            return HttpFault::ConnectTime(self.limits.connect);
+        }
+        let connect = error.is_connect();
+        let cause = root_cause(error);
+        if connect {
+            HttpFault::Connect { cause }
+        } else {
+            HttpFault::Broken { cause }
+        }
+    }
+}
+
+impl Answer {
+    /// The next piece of the body; `None` at its end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, HttpFault> {
+        let left = self.limits.total.saturating_sub(self.began.elapsed());
+        let quiet = if self.first {
+            self.limits.first_byte.saturating_sub(self.began.elapsed())
+        } else {
+            self.limits.idle
+        };
+        match tokio::time::timeout(quiet.min(left), self.response.chunk()).await {
+            Err(_) if left < quiet => Err(HttpFault::Total(self.limits.total)),
+            Err(_) if self.first => Err(HttpFault::FirstByte(self.limits.first_byte)),
+            Err(_) => Err(HttpFault::Idle(self.limits.idle)),
+            Ok(Err(error)) => Err(HttpFault::Broken {
+                cause: root_cause(error),
+            }),
+            Ok(Ok(piece)) => {
+                self.first = false;
+                Ok(piece.map(|bytes| bytes.to_vec()))
+            }
+        }
+    }
+
+    /// What there is of an error body, up to its bound; a body that breaks off is what it is.
+    pub(crate) async fn error_body(mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        while body.len() < bounds::ERROR_BODY {
+            match self.next().await {
+                Ok(Some(piece)) => body.extend_from_slice(&piece),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        body.truncate(bounds::ERROR_BODY);
+        body
+    }
+}
+
+fn build(limits: Limits, direct: bool) -> Result<Client, HttpFault> {
+    let builder = Client::builder()
+        .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .connect_timeout(limits.connect)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .pool_max_idle_per_host(4);
+    let builder = if direct { builder.no_proxy() } else { builder };
+    builder.build().map_err(|error| HttpFault::Setup {
+        cause: root_cause(error),
+    })
+}
+
+/// The innermost cause: what the system said, without the address.
+fn root_cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    one_line(&cause.to_string(), 200)
+}

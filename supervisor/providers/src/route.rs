@@ -1,0 +1,442 @@
+//! One model call from permit to answer: row, breaker, attempts. Success is the terminal event.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use protocol::{Inference, bounds};
+use supervisor_core::{
+    Infer, Permit, Secret,
+    breaker::{Breaker, Lease, Outcome, Phase},
+};
+
+use crate::{
+    Auth, Class, Config, Dialect, InferError, Limits, Masker, Row, Script, StreamMask,
+    anthropic::{self, Decoder, StreamFault, Target},
+    classify::{Hints, Upstream},
+    http::{Answer, Http, Post},
+    retry::{self, Backoff},
+    script::Play,
+};
+
+/// Changes of breakers that are kept until somebody asks for them.
+const CHANGES: usize = 256;
+
+/// Forwards text while it streams.
+type OnDelta<'a> = &'a mut (dyn FnMut(&str) + Send);
+
+/// The providers of this supervisor.
+#[derive(Debug)]
+pub struct Providers {
+    config: Config,
+    http: Http,
+    backoff: Backoff,
+    script: Mutex<Option<Script>>,
+    breakers: Mutex<Breakers>,
+}
+
+/// A breaker has changed its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakerChange {
+    /// Whose.
+    pub provider: String,
+    /// From which state.
+    pub from: Phase,
+    /// To which.
+    pub to: Phase,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+#[derive(Debug, Default)]
+struct Breakers {
+    by_provider: BTreeMap<String, Breaker>,
+    changes: VecDeque<BreakerChange>,
+}
+
+impl Providers {
+    /// Providers with the limits of the treaty.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self::with_limits(config, Limits::default())
+    }
+
+    /// Providers with limits of one's own.
+    #[must_use]
+    pub fn with_limits(config: Config, limits: Limits) -> Self {
+        Self {
+            config,
+            http: Http::new(limits),
+            backoff: Backoff::default(),
+            script: Mutex::new(None),
+            breakers: Mutex::default(),
+        }
+    }
+
+    /// The conversation that the `script` provider plays from now on.
+    pub fn set_script(&self, script: Script) {
+        *lock(&self.script) = Some(script);
+    }
+
+    /// Rows and models.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Makes a permitted model call. Text goes to `on_delta` as it comes; if the call fails after
+    /// that, what was forwarded is to be withdrawn. Dropping the future cancels the call.
+    ///
+    /// # Errors
+    /// [`InferError`] with its class; the message is masked and may be shown.
+    pub async fn infer(
+        &self,
+        permit: Permit<Infer>,
+        secret: Option<&Secret>,
+        on_delta: OnDelta<'_>,
+    ) -> Result<Inference, InferError> {
+        self.infer_with(&permit.spend(), secret, on_delta).await
+    }
+
+    /// The same call, once its permit is spent.
+    pub(crate) async fn infer_with(
+        &self,
+        infer: &Infer,
+        secret: Option<&Secret>,
+        on_delta: OnDelta<'_>,
+    ) -> Result<Inference, InferError> {
+        let Some(row) = self.config.row(&infer.provider) else {
+            let words = format!("no provider is named `{}`", infer.provider);
+            return Err(InferError::new(Class::Client, words));
+        };
+        let masker = Masker::new(secret);
+        let mut last: Option<InferError> = None;
+        let mut attempt = 0;
+        loop {
+            let lease = match self.admit(&row.name) {
+                Ok(lease) => lease,
+                Err(mut open) => {
+                    open.attempts = attempt;
+                    if let Some(last) = last {
+                        open.message = format!("{}; last: {}", open.message, last.message);
+                    }
+                    return Err(open);
+                }
+            };
+            attempt += 1;
+            let mut forwarded = false;
+            let mut forward = |text: &str| {
+                if !text.is_empty() {
+                    forwarded = true;
+                    on_delta(text);
+                }
+            };
+            let result = self
+                .attempt(row, infer, secret, &masker, &mut forward)
+                .await;
+            lease.observe(&result);
+            let mut failure = match result {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            failure.attempts = attempt;
+            let wait = retry::wait(&failure, attempt, forwarded, self.backoff, retry::chance());
+            let Some(wait) = wait else {
+                return Err(failure);
+            };
+            last = Some(failure);
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        row: &Row,
+        infer: &Infer,
+        secret: Option<&Secret>,
+        masker: &Masker,
+        on_text: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Inference, InferError> {
+        match row.dialect {
+            Dialect::Script => self.play(infer, on_text).await,
+            Dialect::Anthropic => self.messages(row, infer, secret, masker, on_text).await,
+        }
+    }
+
+    async fn play(
+        &self,
+        infer: &Infer,
+        on_text: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Inference, InferError> {
+        let play = {
+            let mut script = lock(&self.script);
+            let Some(script) = script.as_mut() else {
+                let words = "the `script` provider has no conversation to play: pass --script FILE";
+                return Err(InferError::new(Class::Client, words));
+            };
+            script.play(&infer.request, &infer.model)
+        };
+        let Play { delay, deltas, end } = play;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        for delta in deltas {
+            on_text(&delta);
+            // Lets a cancel or another effect in between two deltas.
+            tokio::task::yield_now().await;
+        }
+        end
+    }
+
+    async fn messages(
+        &self,
+        row: &Row,
+        infer: &Infer,
+        secret: Option<&Secret>,
+        masker: &Masker,
+        on_text: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Inference, InferError> {
+        let name = row.name.as_str();
+        let Some(base) = &row.base_url else {
+            let words = format!("`{name}` has no base_url: set it in providers.toml");
+            return Err(InferError::new(Class::Client, words));
+        };
+        if secret.is_none() && row.auth != Auth::None {
+            let words = format!("no key for `{name}`: put it into keys/{name} (mode 0600)");
+            return Err(InferError::new(Class::Authentication, words));
+        }
+        let (_, max_output) = self.config.models.limits(name, &infer.model);
+        let target = Target {
+            provider: name,
+            model: &infer.model,
+            max_output,
+        };
+        let body = anthropic::encode(&infer.request, &target)
+            .map_err(|error| InferError::new(Class::Client, error.to_string()))?;
+        let post = Post {
+            url: &endpoint(base),
+            auth: row.auth,
+            secret,
+            version: ("anthropic-version", anthropic::VERSION),
+            body,
+        };
+        let fault = |fault: crate::http::HttpFault| fault.failure(name, masker);
+        let answer = self.http.post(post).await.map_err(fault)?;
+        if answer.status != 200 {
+            let (status, hints) = (answer.status, answer.hints.clone());
+            let upstream = Upstream::read(Some(status), &answer.error_body().await);
+            return Err(upstream.failure(name, masker, &hints, now_ms() / 1_000));
+        }
+        if answer.media.contains("html") {
+            let words = format!("{name} answered a web page, not a model: check base_url");
+            return Err(InferError::new(Class::Other, words));
+        }
+        let mut stream = StreamMask::new(masker);
+        let mut forward = |text: &str| on_text(&stream.push(text));
+        let answer = read(name, infer, answer, masker, &mut forward).await?;
+        on_text(&stream.finish());
+        Ok(clean(answer, masker))
+    }
+
+    fn admit(&self, provider: &str) -> Result<Held<'_>, InferError> {
+        let now = now_ms();
+        let admitted = self.with_breaker(provider, now, |breaker| breaker.admit(now));
+        match admitted {
+            Ok(lease) => Ok(Held {
+                providers: self,
+                provider: provider.to_owned(),
+                lease: Some(lease),
+            }),
+            Err(open) => {
+                let words =
+                    format!("{provider} has failed again and again and is left alone: {open}");
+                let mut failure = InferError::new(Class::Overload, words);
+                failure.retry_after_ms = Some(open.retry_after_ms);
+                Err(failure)
+            }
+        }
+    }
+
+    fn with_breaker<T>(
+        &self,
+        provider: &str,
+        at_ms: u64,
+        act: impl FnOnce(&mut Breaker) -> T,
+    ) -> T {
+        let mut breakers = lock(&self.breakers);
+        let Breakers {
+            by_provider,
+            changes,
+        } = &mut *breakers;
+        let breaker = by_provider.entry(provider.to_owned()).or_default();
+        let from = breaker.phase();
+        let result = act(breaker);
+        let to = breaker.phase();
+        if from != to {
+            changes.truncate(CHANGES - 1);
+            changes.push_front(BreakerChange {
+                provider: provider.to_owned(),
+                from,
+                to,
+                at_ms,
+            });
+        }
+        result
+    }
+
+    /// The state of every breaker that was used, to show and to record.
+    #[must_use]
+    pub fn breakers(&self) -> BTreeMap<String, Breaker> {
+        lock(&self.breakers).by_provider.clone()
+    }
+
+    /// Takes over the recorded state of a breaker.
+    pub fn restore_breaker(&self, provider: &str, breaker: Breaker) {
+        lock(&self.breakers)
+            .by_provider
+            .insert(provider.to_owned(), breaker);
+    }
+
+    /// What breakers did since the last time somebody asked, oldest first; of a flood the newest.
+    #[must_use]
+    pub fn take_breaker_changes(&self) -> Vec<BreakerChange> {
+        lock(&self.breakers).changes.drain(..).rev().collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_backoff(&mut self, backoff: Backoff) {
+        self.backoff = backoff;
+    }
+}
+
+/// Reads an answer whose head was good, as a stream or as one document, whatever it calls itself.
+async fn read(
+    name: &str,
+    infer: &Infer,
+    mut answer: Answer,
+    masker: &Masker,
+    forward: &mut (dyn FnMut(&str) + Send),
+) -> Result<Inference, InferError> {
+    let conversation = &infer.request.messages;
+    let mut decoder = Decoder::new(name, &infer.model, conversation);
+    let mut document: Option<Vec<u8>> = None;
+    let mut begun = false;
+    let fault = |fault: StreamFault| stream_failure(name, masker, fault);
+    while let Some(piece) = answer.next().await.map_err(|f| f.failure(name, masker))? {
+        if !begun && let Some(first) = piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            begun = true;
+            document = (*first == b'{').then(Vec::new);
+        }
+        if let Some(document) = &mut document {
+            if document.len() + piece.len() > bounds::ANSWER {
+                return Err(fault(StreamFault::TooLarge(
+                    "the answer is longer than 8 MiB",
+                )));
+            }
+            document.extend_from_slice(&piece);
+        } else if decoder.push(&piece, forward).map_err(fault)? {
+            break;
+        }
+    }
+    let answer = match document {
+        None => decoder.finish(),
+        Some(body) => anthropic::decode_document(name, &infer.model, conversation, &body, forward),
+    };
+    answer.map_err(fault)
+}
+
+fn stream_failure(name: &str, masker: &Masker, fault: StreamFault) -> InferError {
+    match fault {
+        StreamFault::InBand(upstream) => upstream.failure(name, masker, &Hints::default(), 0),
+        StreamFault::Cut => InferError::new(
+            Class::Network,
+            format!("{name}: the answer broke off before its end"),
+        ),
+        StreamFault::Malformed(what) => InferError::new(
+            Class::Network,
+            format!("{name}: the answer is damaged: {what}"),
+        ),
+        StreamFault::TooLarge(what) => InferError::new(Class::Other, format!("{name}: {what}")),
+    }
+}
+
+/// A provider that echoes the key into an answer must not hand it to the worker that way.
+fn clean(mut answer: Inference, masker: &Masker) -> Inference {
+    use protocol::Part;
+    for part in &mut answer.message.parts {
+        match part {
+            Part::Text { text } => *text = masker.mask(text),
+            Part::Reasoning { raw, .. } => *raw = masker.mask(raw),
+            Part::ToolCall { input, name, .. } => {
+                *name = masker.mask(name);
+                let text = input.to_string();
+                if masker.finds(&text) {
+                    let masked = masker.mask(&text);
+                    *input = serde_json::from_str(&masked)
+                        .unwrap_or_else(|_| serde_json::json!({"_invalid": masked}));
+                }
+            }
+            Part::ToolResult { content, .. } => *content = masker.mask(content),
+        }
+    }
+    answer
+}
+
+/// Where Messages calls go below a base address, which people write in three ways.
+fn endpoint(base: &str) -> String {
+    let base = base.trim_end_matches('/');
+    if base.ends_with("/v1/messages") {
+        base.to_owned()
+    } else if base.ends_with("/v1") {
+        format!("{base}/messages")
+    } else {
+        format!("{base}/v1/messages")
+    }
+}
+
+/// A lease that is given back whatever happens to its call.
+struct Held<'a> {
+    providers: &'a Providers,
+    provider: String,
+    lease: Option<Lease>,
+}
+
+impl Held<'_> {
+    fn observe(mut self, result: &Result<Inference, InferError>) {
+        let outcome = match result {
+            Ok(_) => Outcome::Success,
+            Err(failure) if failure.class.counts() => Outcome::Failure,
+            Err(_) => Outcome::Neutral,
+        };
+        self.settle(outcome);
+    }
+
+    fn settle(&mut self, outcome: Outcome) {
+        if let Some(lease) = self.lease.take() {
+            let now = now_ms();
+            self.providers
+                .with_breaker(&self.provider, now, |b| b.observe(lease, outcome, now));
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.settle(Outcome::Neutral);
+    }
+}
+
+/// A poisoned lock only says that a panic happened elsewhere; the state behind it is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Milliseconds since 1970: a breaker's state outlives the process, so it needs the wall clock.
+fn now_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
