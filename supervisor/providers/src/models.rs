@@ -152,15 +152,17 @@ impl Models {
         Ok(models)
     }
 
-    /// A model's row; a dated id (`claude-haiku-4-5-20251001`) falls back to its undated one.
+    /// A model's row; a dated id (`claude-haiku-4-5-20251001`) falls back to its undated one, and any
+    /// id to its provider's row `*`.
     #[must_use]
     pub fn known(&self, provider: &str, model: &str) -> Option<&Model> {
         let find = |id: &str| self.rows.get(&(provider.to_owned(), id.to_owned()));
-        find(model).or_else(|| {
+        let undated = || {
             let (undated, date) = model.rsplit_once('-')?;
             let is_date = date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit());
             is_date.then(|| find(undated)).flatten()
-        })
+        };
+        find(model).or_else(undated).or_else(|| find("*"))
     }
 
     /// Window and output limit, of the row or, for a model that nobody described, cautious ones.
@@ -278,6 +280,8 @@ mod tests {
         assert_eq!(Some(dated), models.known("anthropic", "claude-haiku-4-5"));
         assert_eq!(models.known("anthropic", "claude-haiku-4-5-latest"), None);
         assert_eq!(models.limits("anthropic", "new"), UNKNOWN);
+        let free = models.cost_micro_usd("script", "any/name", &usage(1, 1, 1, 1));
+        assert_eq!(free, Some(0), "a row `*` stands for all");
         assert_eq!(models.price("anthropic", "new"), None);
     }
 

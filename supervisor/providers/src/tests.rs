@@ -672,6 +672,70 @@ async fn a_script_goes_through_the_same_retries_and_the_same_breaker() {
     );
 }
 
+/// What the tests below run in a process of its own, because an environment belongs to a process.
+#[tokio::test]
+async fn child_calls_an_address_of_its_environment() {
+    let Ok(url) = std::env::var("PROVOST_TEST_CHILD_URL") else {
+        return;
+    };
+    let failure = call(&providers(&url))
+        .await
+        .0
+        .expect_err("nobody answers there");
+    assert_eq!(failure.class, Class::Network, "{failure}");
+}
+
+async fn child(url: &str, variables: &[(&str, &str)]) {
+    let mut command = tokio::process::Command::new(std::env::current_exe().expect("known"));
+    command.args([
+        "--exact",
+        "tests::child_calls_an_address_of_its_environment",
+    ]);
+    for name in [
+        "HTTPS_PROXY",
+        "https_proxy",
+        "NO_PROXY",
+        "no_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ] {
+        command.env_remove(name);
+    }
+    command
+        .env("PROVOST_TEST_CHILD_URL", url)
+        .envs(variables.iter().copied());
+    let output = command.output().await.expect("started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn the_proxy_of_the_environment_is_used_but_never_for_this_machine() {
+    let proxy = Faults::start(vec![Act::HangUp]).await;
+    let url = proxy.url();
+    child("https://provider.invalid", &[("HTTPS_PROXY", url.as_str())]).await;
+    let seen = proxy.seen();
+    assert_eq!(seen.len(), 3, "each attempt asks the proxy");
+    assert!(
+        seen[0].head.starts_with("CONNECT provider.invalid:443"),
+        "{}",
+        seen[0].head
+    );
+    assert!(
+        !format!("{seen:?}").contains("MARKER"),
+        "the key stays inside the tunnel"
+    );
+
+    let none = [("HTTPS_PROXY", url.as_str()), ("NO_PROXY", ".invalid")];
+    child("https://provider.invalid", &none).await;
+    let loopback = [("HTTP_PROXY", url.as_str()), ("ALL_PROXY", url.as_str())];
+    child("http://127.0.0.1:9", &loopback).await;
+    assert_eq!(proxy.seen().len(), 3);
+}
+
 #[test]
 fn a_call_may_run_on_any_thread() {
     fn send<T: Send>(_: &T) {}
