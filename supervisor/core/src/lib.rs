@@ -12,6 +12,7 @@ mod effect;
 mod entry;
 pub mod escape;
 mod gate;
+mod mask;
 mod permit;
 mod secret;
 mod session;
@@ -19,6 +20,7 @@ mod step;
 
 pub use effect::{Effect, EffectOutcome, Question, QuestionAnswer, Scope, ViewEvent};
 pub use entry::{Certificate, Entry, RightState};
+pub use mask::{MASKED, MaskStream, Masker};
 pub use permit::{
     AskPerson, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand,
 };

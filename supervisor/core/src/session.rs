@@ -236,6 +236,12 @@ impl Session {
         self
     }
 
+    /// Where it stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// What was used so far.
     #[must_use]
     pub fn totals(&self) -> Totals {

@@ -12,7 +12,7 @@ use nix::libc;
 use protocol::bounds;
 use supervisor_core::{Infer, Permit, Secret};
 
-use crate::{Auth, Masker, Row};
+use crate::{Auth, Row};
 
 /// Where a key came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,8 +172,8 @@ impl Vault {
 
     /// A masker of every key here, for what is about to be written.
     #[must_use]
-    pub fn masker(&self) -> Masker {
-        Masker::new(self.keys.values())
+    pub fn masker(&self) -> supervisor_core::Masker {
+        supervisor_core::Masker::new(self.keys.values())
     }
 }
 

@@ -1,1 +1,22 @@
-fn main() {}
+//! The shell of the supervisor's house, binary `provost`: command line and wiring. It decides nothing.
+
+mod approve;
+mod cli;
+mod exit;
+mod harden;
+mod output;
+mod session;
+mod view;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let keys = match harden::harden() {
+        Ok(keys) => keys,
+        Err(failure) => return failure.report(),
+    };
+    match cli::run(keys) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

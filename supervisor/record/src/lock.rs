@@ -112,16 +112,22 @@ impl SessionLock {
 /// Name of the lock file in a session's folder.
 const FILE: &str = "lock";
 
-const UNLOCKED: libc::c_short = libc::F_UNLCK as libc::c_short;
+const UNLOCKED: libc::c_short = short(libc::F_UNLCK);
 
 /// An exclusive lock on the whole file.
 const WHOLE: libc::flock = libc::flock {
-    l_type: libc::F_WRLCK as libc::c_short,
-    l_whence: libc::SEEK_SET as libc::c_short,
+    l_type: short(libc::F_WRLCK),
+    l_whence: short(libc::SEEK_SET),
     l_start: 0,
     l_len: 0,
     l_pid: 0,
 };
+
+/// The kernel's constants are small; the field for them is a short.
+const fn short(constant: libc::c_int) -> libc::c_short {
+    let [.., high, low] = constant.to_be_bytes();
+    libc::c_short::from_be_bytes([high, low])
+}
 
 fn open(path: &Path, create: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use supervisor_core::{Entry, Secret};
+use crate::{Entry, Secret};
 
 mod form;
 mod stream;

@@ -1,6 +1,6 @@
 //! One form in which a key may be written, and whether it is at a place of a text.
 
-use supervisor_core::Secret;
+use crate::Secret;
 
 /// What is at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

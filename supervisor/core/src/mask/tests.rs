@@ -1,6 +1,6 @@
 //! Awkward keys in every form that a program may write them in.
 
-use supervisor_core::{Entry, Secret};
+use crate::{Entry, Secret};
 
 use super::{MASKED, Masker};
 

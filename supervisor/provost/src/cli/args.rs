@@ -1,0 +1,258 @@
+//! The grammar of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Runs untrusted agents in a jail that proves itself.
+#[derive(Debug, Parser)]
+#[command(name = "provost", version, about, long_about = None, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Perform a task in a jail of its own
+    Run(RunArgs),
+    /// Go on with a session that was cut, or say something more to one that ended
+    Resume(ResumeArgs),
+    /// Show what a session changed
+    Diff(DiffArgs),
+    /// Put a session's changes into the workspace
+    Apply(ApplyArgs),
+    /// Throw a session's changes away
+    Discard(SessionArg),
+    /// Look at sessions
+    Sessions {
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
+    /// Check policies and explain verdicts
+    Policy {
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
+    /// Look at the tools, or call one in a jail
+    Tools {
+        #[command(subcommand)]
+        command: ToolsCommand,
+    },
+    /// Verify the audit log
+    Audit {
+        #[command(subcommand)]
+        command: AuditCommand,
+    },
+    /// Show which layers held when a session started
+    Certificate(SessionArg),
+    /// Tell what this machine can hold, and one remedy for each thing that it cannot
+    Doctor(DoctorArgs),
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A live view for people, on standard error; the last answer on standard output
+    Text,
+    /// One object on standard output at the end
+    Json,
+    /// One object a line on standard output as things happen
+    StreamJson,
+}
+
+/// What `run` and `tools call` share.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SetupArgs {
+    /// The folder that the task is about [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// A shipped policy (default, ci), one of the configuration folder, or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
+    pub(crate) policy: String,
+    /// How an ask is answered: onRequest, bypass, never [default: the policy's]
+    #[arg(long, value_name = "M")]
+    pub(crate) mode: Option<String>,
+    /// Declare a SQLite database that run_sql can query; may be given again
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) database: Vec<String>,
+}
+
+/// `provost run`
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) setup: SetupArgs,
+    /// The model, as PROVIDER/MODEL [default: the policy's route]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// Play a conversation file instead of asking a model: no key, no network
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    pub(crate) script: Option<PathBuf>,
+    /// How results are written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) output: Format,
+    /// Apply the changes at the end if the task was done
+    #[arg(long)]
+    pub(crate) apply: bool,
+    /// Write the changes as a patch at the end
+    #[arg(long, value_name = "FILE")]
+    pub(crate) patch: Option<PathBuf>,
+    /// Wall time of the session (90s, 30m, 2h) [default: the policy's]
+    #[arg(long, value_name = "T")]
+    pub(crate) timeout: Option<String>,
+    /// The task
+    pub(crate) task: String,
+}
+
+/// `provost resume`
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The session
+    pub(crate) session: String,
+    /// How results are written
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) output: Format,
+    /// Apply the changes at the end if the task was done
+    #[arg(long)]
+    pub(crate) apply: bool,
+    /// Write the changes as a patch at the end
+    #[arg(long, value_name = "FILE")]
+    pub(crate) patch: Option<PathBuf>,
+    /// Something more to say; without it the turn that was cut goes on
+    pub(crate) message: Option<String>,
+}
+
+/// A session by its id.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArg {
+    /// The session, or `last`
+    pub(crate) session: String,
+}
+
+/// `provost diff`
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The session, or `last`
+    pub(crate) session: String,
+    /// Write the patch to a file instead of showing it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) patch: Option<PathBuf>,
+    /// List changes only, one a line
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// One object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `provost apply`
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// The session, or `last`
+    pub(crate) session: String,
+    /// Also apply a protected path, by the digest that `diff --list` shows (PATH=DIGEST); may be given again
+    #[arg(long, value_name = "PATH=DIGEST")]
+    pub(crate) protected: Vec<String>,
+}
+
+/// `provost sessions …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List sessions, newest first
+    List {
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one session: what was asked, said, judged, done
+    Show {
+        /// The session, or `last`
+        session: String,
+        /// Every transition of the loop as well
+        #[arg(long)]
+        transitions: bool,
+        /// One object a line on standard output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `provost policy …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check a policy file: every fault with its place
+    Check {
+        /// The file
+        file: PathBuf,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Explain what the law says of one call, by the same code as at run time
+    Explain {
+        /// The tool
+        tool: String,
+        /// Its input as JSON
+        #[arg(long, value_name = "JSON")]
+        input: String,
+        /// Policy name or file
+        #[arg(long, value_name = "P", default_value = "default")]
+        policy: String,
+        /// Mode [default: the policy's]
+        #[arg(long, value_name = "M")]
+        mode: Option<String>,
+        /// The workspace [default: the current folder]
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `provost tools …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolsCommand {
+    /// List the tools
+    List {
+        /// One object on standard output, with schemas
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call one tool through the whole pipeline in a real jail; its result object on standard output
+    Call {
+        /// The tool
+        name: String,
+        /// Its input as JSON
+        #[arg(long, value_name = "JSON")]
+        input: String,
+        #[command(flatten)]
+        setup: SetupArgs,
+    },
+}
+
+/// `provost audit …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Verify the chains; name each edit, gap, reorder or cut
+    Verify {
+        /// One session only
+        session: Option<String>,
+        /// A head that was kept elsewhere (SESSION:SEQ:HASH, as each run prints it)
+        #[arg(long, value_name = "HEAD")]
+        head: Option<String>,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `provost doctor`
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// One object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}

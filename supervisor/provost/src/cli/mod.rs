@@ -1,0 +1,52 @@
+//! The command line: one file per command.
+
+mod args;
+mod audit;
+mod doctor;
+mod models;
+mod policy;
+mod review;
+mod run;
+mod sessions;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+pub(crate) use args::{Format, SetupArgs};
+
+use crate::{
+    exit::{self, Failure},
+    harden::Keys,
+    output,
+};
+
+/// Parses the command line and runs the command.
+pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let text = error.render().to_string();
+            if error.use_stderr() {
+                output::err(&text);
+                return Ok(ExitCode::from(exit::USAGE));
+            }
+            output::out(&text);
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    match cli.command {
+        args::Command::Run(args) => run::run(args, keys),
+        args::Command::Resume(args) => run::resume(args, keys),
+        args::Command::Diff(args) => review::diff(&args),
+        args::Command::Apply(args) => review::apply(&args),
+        args::Command::Discard(args) => review::discard(&args),
+        args::Command::Sessions { command } => sessions::run(command),
+        args::Command::Policy { command } => policy::run(command),
+        args::Command::Tools { command } => tools::run(command, keys),
+        args::Command::Audit { command } => audit::run(command),
+        args::Command::Certificate(args) => audit::certificate(&args),
+        args::Command::Doctor(args) => doctor::run(&args),
+    }
+}

@@ -1,0 +1,153 @@
+//! Which model a run asks, and with which key; the three ways to give one when there is none.
+
+use std::path::Path;
+
+use policies::Policy;
+use protocol::Usage;
+use supervisor_providers::{Config, Providers, Script, Vault};
+use supervisor_record::Places;
+
+use crate::{
+    exit::{CONFIG, Failure, USAGE},
+    harden::Keys,
+    session::Saved,
+};
+
+/// Longest conversation file.
+const SCRIPT: u64 = 16 * 1024 * 1024;
+
+/// What the command line asks for.
+pub(super) struct Asked<'a> {
+    /// `PROVIDER/MODEL`.
+    pub(super) model: Option<&'a str>,
+    /// Text of a conversation file.
+    pub(super) script: Option<&'a str>,
+    /// Model calls already answered (resume): the conversation file goes on after them.
+    pub(super) done: usize,
+}
+
+/// The provider side of a run.
+pub(super) struct Chosen {
+    pub(super) providers: Providers,
+    pub(super) vault: Vault,
+    pub(super) provider: String,
+    pub(super) model: String,
+}
+
+/// Reads a conversation file.
+pub(super) fn read_script(path: &Path) -> Result<String, Failure> {
+    let failed =
+        |why: String| Failure::new(CONFIG, format!("--script `{}`: {why}", path.display()));
+    let size = std::fs::metadata(path)
+        .map_err(|error| failed(error.to_string()))?
+        .len();
+    if size > SCRIPT {
+        return Err(failed(format!(
+            "it has {size} bytes, the bound is {SCRIPT}"
+        )));
+    }
+    std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))
+}
+
+/// For a new session.
+pub(super) fn choose(
+    asked: &Asked<'_>,
+    policy: &Policy,
+    keys: Keys,
+    places: &Places,
+) -> Result<Chosen, Failure> {
+    let models = &policy.settings.models;
+    let word = match (asked.script, asked.model, models.route.first()) {
+        (Some(_), _, _) => "script/conversation".to_owned(),
+        (None, Some(model), _) => model.to_owned(),
+        (None, None, Some(route)) => route.clone(),
+        (None, None, None) => {
+            return Err(no_model(
+                "neither --model nor the policy's [models] route names one",
+            ));
+        }
+    };
+    let (provider, model) = word
+        .split_once('/')
+        .filter(|(p, m)| !p.is_empty() && !m.is_empty())
+        .ok_or_else(|| {
+            Failure::new(USAGE, format!("`{word}` is not PROVIDER/MODEL"))
+                .help("for example --model anthropic/claude-sonnet-5")
+        })?;
+    let allowed = |pattern: &String| {
+        pattern == &word
+            || pattern
+                .strip_suffix('*')
+                .is_some_and(|start| word.starts_with(start))
+    };
+    if asked.script.is_none() && !models.allow.is_empty() && !models.allow.iter().any(allowed) {
+        return Err(Failure::new(
+            CONFIG,
+            format!("the policy does not allow the model `{word}`"),
+        )
+        .help(format!("it allows: {}", models.allow.join(", "))));
+    }
+    open(asked, provider, model, keys, places)
+}
+
+/// For a session that goes on.
+pub(super) fn again(
+    asked: &Asked<'_>,
+    saved: &Saved,
+    keys: Keys,
+    places: &Places,
+) -> Result<Chosen, Failure> {
+    open(asked, &saved.provider, &saved.model, keys, places)
+}
+
+fn open(
+    asked: &Asked<'_>,
+    provider: &str,
+    model: &str,
+    keys: Keys,
+    places: &Places,
+) -> Result<Chosen, Failure> {
+    let bad = |error: &dyn std::fmt::Display| Failure::new(CONFIG, error.to_string());
+    let environment = |name: &str| std::env::var(name).ok();
+    let config = Config::load(Some(places.config()), &environment).map_err(|error| bad(&error))?;
+    let word = format!("{provider}/{model}");
+    config.resolve(&word).map_err(|error| bad(&error))?;
+    let row = config
+        .row(provider)
+        .ok_or_else(|| bad(&format!("no provider `{provider}`")))?;
+    let mut vault = Vault::new();
+    let from_environment = |name: &str| keys.0.get(name).cloned();
+    vault
+        .take(row, Some(places.config()), &from_environment)
+        .map_err(|error| no_model(&error.to_string()))?;
+    let providers = Providers::new(config);
+    if let Some(text) = asked.script {
+        let mut script = Script::parse("conversation", text).map_err(|error| bad(&error))?;
+        script.skip(asked.done as u64);
+        providers.set_script(script);
+    }
+    Ok(Chosen {
+        providers,
+        vault,
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+    })
+}
+
+fn no_model(why: &str) -> Failure {
+    Failure::new(CONFIG, format!("no model to ask: {why}")).help(
+        "three ways: put a key into the configuration folder's keys/PROVIDER (mode 0600); \
+         set the provider's variable (ANTHROPIC_API_KEY); or play a conversation with --script FILE, which needs no key",
+    )
+}
+
+/// What a session cost, for people; `None` when no price is known.
+pub(super) fn cost(provider: &str, model: &str, usage: Usage, places: &Places) -> Option<String> {
+    let config = Config::load(Some(places.config()), &|name| std::env::var(name).ok()).ok()?;
+    let micro = config.models.cost_micro_usd(provider, model, &usage)?;
+    Some(format!(
+        "${}.{:04}",
+        micro / 1_000_000,
+        micro % 1_000_000 / 100
+    ))
+}

@@ -1,0 +1,377 @@
+//! `provost run` and `provost resume`.
+
+use std::{io::IsTerminal as _, path::Path, process::ExitCode};
+
+use protocol::TurnReason;
+use serde_json::json;
+use supervisor_core::{Certificate, Entry};
+use supervisor_record::{Places, Record, SessionLock};
+
+use super::{
+    args::{Format, ResumeArgs, RunArgs},
+    models::{self, Asked},
+    sessions,
+};
+use crate::{
+    exit::{self, Failure},
+    harden::Keys,
+    output,
+    session::{
+        self, Conducted, Place, Plan, Saved, now_ms, own_places, review::Layer, session_id, setup,
+    },
+    view::{View, time},
+};
+
+/// What is done with the changes at the end.
+struct After<'a> {
+    apply: bool,
+    patch: Option<&'a Path>,
+    format: Format,
+}
+
+/// `provost run`
+pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
+    if args.task.trim().is_empty() {
+        return Err(Failure::new(exit::USAGE, "the task is empty")
+            .help("say what is to be done: provost run \"…\""));
+    }
+    let places = own_places()?;
+    take_over(&places)?;
+    let setup = setup::setup(&args.setup, &places)?;
+    let wall = args.timeout.as_deref().map(setup::seconds).transpose()?;
+    let wall = wall.unwrap_or(setup.policy.settings.limits.wall);
+    let script = args
+        .script
+        .as_deref()
+        .map(models::read_script)
+        .transpose()?;
+    let asked = Asked {
+        model: args.model.as_deref(),
+        script: script.as_deref(),
+        done: 0,
+    };
+    let models = models::choose(&asked, &setup.policy, keys, &places)?;
+    let session = session_id()?;
+    let place = Place::new(places.clone(), &session, None)?;
+    let mut view = View::new(args.output, session.as_str());
+    let interactive = interactive(args.output);
+    let saved = Saved {
+        setup,
+        provider: models.provider,
+        model: models.model,
+        script,
+        wall,
+        uid: None,
+        hidden: Vec::new(),
+        tools: Vec::new(),
+    };
+    announce(&mut view, session.as_str(), &saved, interactive);
+    let plan = Plan {
+        saved: saved.clone(),
+        task: Some(args.task),
+        providers: models.providers,
+        vault: models.vault,
+        history: None,
+        entries: Vec::new(),
+        interactive,
+        view,
+    };
+    let result = session::run(place, plan).inspect_err(|_| sweep(&places, &session, &saved));
+    let (conducted, certificate) = result?;
+    let after = After {
+        apply: args.apply,
+        patch: args.patch.as_deref(),
+        format: args.output,
+    };
+    finish(&places, saved, conducted, &certificate, &after)
+}
+
+/// `provost resume`
+pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> {
+    let places = own_places()?;
+    let mut record = session::open_record(&places)?;
+    let id = sessions::find(&record, &args.session)?;
+    let refused =
+        |error: &dyn std::fmt::Display| Failure::new(exit::REFUSED_AT_START, error.to_string());
+    let lock = SessionLock::take(&places, &id).map_err(|error| refused(&error))?;
+    let lock = lock.ok_or_else(|| {
+        refused(&format!(
+            "session {id} is busy: another supervisor serves it"
+        ))
+    })?;
+    let orphan = record
+        .take_over(lock, now_ms())
+        .map_err(|error| refused(&error))?;
+    let entries: Vec<Entry> = sessions::entries(&record, &id)?;
+    let saved = sessions::saved(&entries, &id)?;
+    if !places.session_folder(&id).join("tree").is_dir() {
+        return Err(Failure::new(
+            exit::ENDED,
+            format!("session {id} has no layer any more: it was discarded"),
+        )
+        .help("start a new one with `provost run`"));
+    }
+    let cut = sessions::is_cut(&entries);
+    if args.message.is_none() && !cut {
+        return Err(Failure::new(
+            exit::USAGE,
+            format!("session {id} was not cut: its last turn ended"),
+        )
+        .help(format!("say something more: provost resume {id} \"…\"")));
+    }
+    // A call that was cut or cancelled is asked again, so its line is played again.
+    let answered = |entry: &&Entry| match entry {
+        Entry::InferOutcome { error, .. } => error
+            .as_deref()
+            .is_none_or(|error| !error.starts_with("unknown") && error != "cancelled"),
+        _ => false,
+    };
+    let done = entries.iter().filter(answered).count();
+    let asked = Asked {
+        model: None,
+        script: saved.script.as_deref(),
+        done,
+    };
+    let models = models::again(&asked, &saved, keys, &places)?;
+    let worker = supervisor_sandbox::find_worker().map_err(|error| refused(&error))?;
+    let place = Place::with(
+        places.clone(),
+        orphan.lock,
+        record,
+        worker.into(),
+        saved.uid,
+    )?;
+    let mut view = View::new(args.output, id.as_str());
+    let interactive = interactive(args.output);
+    announce(&mut view, id.as_str(), &saved, interactive);
+    for call in &orphan.history.unknown {
+        view.head(
+            "unknown",
+            &format!(
+                "call {call} was in flight when the session was cut: its outcome is not known"
+            ),
+        );
+    }
+    let plan = Plan {
+        saved: saved.clone(),
+        task: args.message,
+        providers: models.providers,
+        vault: models.vault,
+        history: Some(orphan.history),
+        entries,
+        interactive,
+        view,
+    };
+    let (conducted, certificate) = session::run(place, plan)?;
+    let after = After {
+        apply: args.apply,
+        patch: args.patch.as_deref(),
+        format: args.output,
+    };
+    finish(&places, saved, conducted, &certificate, &after)
+}
+
+/// Ends what a supervisor that died has left: its jail died with it, its calls are told as unknown.
+fn take_over(places: &Places) -> Result<(), Failure> {
+    let mut record = session::open_record(places)?;
+    let orphans = record
+        .orphans(now_ms())
+        .map_err(|error| Failure::new(exit::REFUSED_AT_START, error.to_string()))?;
+    for orphan in orphans {
+        let unknown = orphan.unknown.len();
+        if unknown > 0 {
+            let id = &orphan.session;
+            output::err(&format!(
+                "provost: session {id} was cut with {unknown} call(s) in flight; `provost resume {id}` goes on with it\n"
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn interactive(format: Format) -> bool {
+    format == Format::Text && std::io::stdin().is_terminal() && output::err_is_terminal()
+}
+
+fn announce(view: &mut View, session: &str, saved: &Saved, interactive: bool) {
+    let asking = if interactive {
+        "questions go to this terminal"
+    } else {
+        "no terminal: every question is denied at once"
+    };
+    let text = format!(
+        "{session} · policy {} · mode {} · {}/{} · {asking}",
+        saved.setup.policy.name,
+        saved.setup.mode.as_str(),
+        saved.provider,
+        saved.model
+    );
+    view.head("session", &text);
+}
+
+/// A session that never started leaves no folder behind, unless the record knows it.
+pub(super) fn sweep(places: &Places, session: &protocol::SessionId, saved: &Saved) {
+    let known = session::open_record(places)
+        .ok()
+        .and_then(|record| record.session(session).ok())
+        .flatten();
+    if known.is_some() {
+        return;
+    }
+    if let Ok(layer) = Layer::take(places, session, saved.clone()) {
+        // What cannot be removed now is found by `sessions list` as a folder without a session.
+        let _ = layer.discard();
+    }
+    let _ = std::fs::remove_dir_all(places.session_folder(session));
+}
+
+/// Review, bill, output, exit code.
+fn finish(
+    places: &Places,
+    saved: Saved,
+    conducted: Conducted,
+    certificate: &Certificate,
+    after: &After<'_>,
+) -> Result<ExitCode, Failure> {
+    let Conducted {
+        end,
+        totals,
+        last_turn,
+        mut view,
+        store,
+        terminated,
+        took,
+    } = conducted;
+    let session = store.session().clone();
+    let worker = supervisor_sandbox::find_worker()
+        .map_err(|error| Failure::new(exit::REFUSED_AT_START, error.to_string()))?;
+    let layer = Layer::of(places, &session, saved.clone(), worker.into(), None)?;
+    let reviewed = review(&layer, &store, &mut view, end.outcome, after);
+    let text = last_turn
+        .as_ref()
+        .map(|turn| turn.text.clone())
+        .unwrap_or_default();
+    let head = store
+        .with(|record: &mut Record| record.audit_head(&session))
+        .ok()
+        .flatten();
+    let cost = models::cost(&saved.provider, &saved.model, totals.usage, places);
+    let reason = match last_turn.as_ref().map(|turn| turn.reason) {
+        Some(TurnReason::Done) if end.outcome == "done" => "the model was done".to_owned(),
+        _ => end.reason.clone(),
+    };
+    match after.format {
+        Format::Text => {
+            bill(
+                &mut view,
+                &end.outcome.to_owned(),
+                &reason,
+                totals,
+                took,
+                cost.as_deref(),
+            );
+            if let Some(head) = head {
+                view.head("audit head", &head.to_string());
+            }
+            output::out(&format!(
+                "{}\n",
+                supervisor_core::escape::escape(text.trim_end(), true)
+            ));
+        }
+        Format::Json | Format::StreamJson => {
+            let calls: Vec<_> = view.calls().iter().map(|call| json!(call)).collect();
+            let body = json!({
+                "outcome": end.outcome, "reason": reason, "text": text, "calls": calls,
+                "refusals": totals.refusals, "usage": totals.usage, "certificate": certificate,
+            });
+            if after.format == Format::Json {
+                let mut object = json!({ "v": 1, "session": session });
+                if let (Some(object), serde_json::Value::Object(body)) =
+                    (object.as_object_mut(), body)
+                {
+                    object.extend(body);
+                }
+                output::out(&format!("{object}\n"));
+            } else {
+                view.emit("end", body);
+            }
+        }
+    }
+    reviewed?;
+    Ok(ExitCode::from(exit::of_outcome(end.outcome, terminated)))
+}
+
+/// What changed, and what becomes of it.
+fn review(
+    layer: &Layer,
+    store: &session::Store,
+    view: &mut View,
+    outcome: &str,
+    after: &After<'_>,
+) -> Result<(), Failure> {
+    let changes = layer.changes()?;
+    let session = store.session().clone();
+    let all = changes.plain.len() + changes.protected.len();
+    if after.format == Format::Text {
+        super::review::summarise(view, &changes);
+    }
+    if let Some(out) = after.patch {
+        let bytes = layer.patch(&changes, out)?;
+        record(store, "patched", bytes, &changes.plain)?;
+        view.head("patch", &format!("{} · {bytes} bytes", out.display()));
+    }
+    if after.apply && outcome == "done" {
+        let digest = changes.plain.clone();
+        let count = layer.apply(changes.plain)?;
+        record(store, "applied", count, &digest)?;
+        view.head("applied", &format!("{count} change(s)"));
+    } else if all > 0 && after.patch.is_none() {
+        view.head(
+            "next",
+            &format!(
+                "provost diff {session} · provost apply {session} · provost discard {session}"
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn record(
+    store: &session::Store,
+    what: &str,
+    count: u64,
+    changes: &[protocol::reader::Change],
+) -> Result<(), Failure> {
+    let entry = super::review::reviewed(what, count, changes);
+    store.append(&[entry]).map_err(|error| {
+        Failure::new(
+            exit::ENDED,
+            format!("the record cannot be written: {error}"),
+        )
+    })
+}
+
+fn bill(
+    view: &mut View,
+    outcome: &str,
+    reason: &str,
+    totals: supervisor_core::Totals,
+    took: std::time::Duration,
+    cost: Option<&str>,
+) {
+    let known = |figure: Option<u64>| figure.map_or_else(|| "?".to_owned(), |n| n.to_string());
+    let cost = cost.map(|cost| format!(" · {cost}")).unwrap_or_default();
+    view.head("outcome", &format!("{outcome}: {reason}"));
+    view.head(
+        "bill",
+        &format!(
+            "{} · {} model call(s), {} tokens in, {} out{cost} · {} tool call(s), {} refused",
+            time(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+            totals.infers,
+            known(totals.usage.input_uncached),
+            known(totals.usage.output),
+            totals.calls,
+            totals.refusals,
+        ),
+    );
+}

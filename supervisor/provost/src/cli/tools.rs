@@ -1,0 +1,162 @@
+//! `provost tools list|call`.
+
+use std::process::ExitCode;
+
+use policies::tools::Tool;
+use protocol::Part;
+use serde_json::{Value, json};
+use supervisor_core::Entry;
+
+use super::{
+    args::{Format, SetupArgs, ToolsCommand},
+    models::{self, Asked},
+};
+use crate::{
+    exit::{BUG, ENDED, Failure, USAGE},
+    harden::Keys,
+    output,
+    session::{self, Place, Plan, Saved, own_places, session_id, setup},
+    view::View,
+};
+
+/// `provost tools …`
+pub(super) fn run(command: ToolsCommand, keys: Keys) -> Result<ExitCode, Failure> {
+    match command {
+        ToolsCommand::List { json } => {
+            list(json);
+            Ok(ExitCode::SUCCESS)
+        }
+        ToolsCommand::Call { name, input, setup } => call(&name, &input, &setup, keys),
+    }
+}
+
+fn list(as_json: bool) {
+    let contracts = Tool::ALL.iter().map(|tool| tool.contract());
+    if as_json {
+        let tools: Vec<_> = contracts
+            .map(|contract| {
+                json!({ "name": contract.name(), "description": contract.description(&[]),
+                    "input_schema": contract.schema(), "read_only": contract.read_only,
+                    "concurrency_safe": contract.concurrency_safe })
+            })
+            .collect();
+        output::out(&format!("{}\n", json!({ "v": 1, "tools": tools })));
+        return;
+    }
+    for contract in contracts {
+        let marks = match (contract.read_only, contract.concurrency_safe) {
+            (true, true) => "RC",
+            (true, false) => "R ",
+            (false, true) => " C",
+            (false, false) => "  ",
+        };
+        let text = contract.description(&[]);
+        let first = text.split_inclusive(". ").next().unwrap_or_default().trim();
+        output::out(&format!("{:<15} {marks}  {first}\n", contract.name()));
+    }
+    output::err("R read-only, C safe to run beside others; schemas: provost tools list --json\n");
+}
+
+/// One call through everything: a conversation of one answer is played to a real agent in a real jail.
+fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCode, Failure> {
+    let input: Value = serde_json::from_str(input).map_err(|error| {
+        Failure::new(USAGE, format!("--input is not JSON: {error}"))
+            .help("for example --input '{\"command\":\"git status\"}'")
+    })?;
+    if Tool::parse(name).is_none() {
+        let known: Vec<_> = Tool::ALL.iter().map(|tool| tool.as_str()).collect();
+        return Err(Failure::new(
+            USAGE,
+            format!(
+                "no tool is named `{}`",
+                supervisor_core::escape::escape(name, false)
+            ),
+        )
+        .help(format!("the tools are {}", known.join(", "))));
+    }
+    let places = own_places()?;
+    let setup = setup::setup(args, &places)?;
+    let script = format!(
+        "{}\n{}\n",
+        json!({ "text": "", "tool_calls": [{ "name": name, "input": input }], "stop": "tool" }),
+        json!({ "text": "done", "stop": "end" })
+    );
+    let asked = Asked {
+        model: None,
+        script: Some(&script),
+        done: 0,
+    };
+    let models = models::choose(&asked, &setup.policy, keys, &places)?;
+    let session = session_id()?;
+    let place = Place::new(places.clone(), &session, None)?;
+    let wall = setup.policy.settings.limits.wall;
+    let saved = Saved {
+        setup,
+        provider: models.provider,
+        model: models.model,
+        script: Some(script),
+        wall,
+        uid: None,
+        hidden: Vec::new(),
+        tools: Vec::new(),
+    };
+    let plan = Plan {
+        saved: saved.clone(),
+        task: Some(format!("tools call {name}")),
+        providers: models.providers,
+        vault: models.vault,
+        history: None,
+        entries: Vec::new(),
+        interactive: super::run::interactive(Format::Text),
+        view: View::new(Format::Json, session.as_str()),
+    };
+    let result =
+        session::run(place, plan).inspect_err(|_| super::run::sweep(&places, &session, &saved));
+    let (conducted, _) = result?;
+    let record = session::open_record(&places)?;
+    let entries = super::sessions::entries(&record, &session)?;
+    let refusal = entries.iter().find_map(|entry| match entry {
+        Entry::Refused { refusal, .. } => Some(refusal.clone()),
+        _ => None,
+    });
+    // The layer of a trial has nothing that anybody would review later.
+    let layer = session::review::Layer::take(&places, &session, saved)?;
+    layer.discard()?;
+    if let Some(refusal) = refusal {
+        output::out(&format!("{}\n", json!({ "refused": refusal })));
+        output::err(&format!(
+            "provost: {}\n",
+            supervisor_core::escape::escape(&refusal.sentence(), false)
+        ));
+        return Ok(ExitCode::from(ENDED));
+    }
+    let result = entries.iter().find_map(|entry| match entry {
+        Entry::Message { message } => message.parts.iter().find_map(|part| match part {
+            Part::ToolResult { content, .. } => Some(content.clone()),
+            Part::Text { .. } | Part::Reasoning { .. } | Part::ToolCall { .. } => None,
+        }),
+        _ => None,
+    });
+    let Some(result) = result else {
+        return Err(Failure::new(
+            ENDED,
+            format!("the call brought no result: {}", conducted.end.reason),
+        )
+        .help(format!(
+            "provost sessions show {session} tells what happened"
+        )));
+    };
+    // What the model reads is wrapped; programs get the object itself.
+    let object =
+        unwrapped(&result).ok_or_else(|| Failure::new(BUG, "the result is not an object"))?;
+    output::out(&format!("{object}\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The JSON object within what the model reads, byte for byte.
+fn unwrapped(text: &str) -> Option<&str> {
+    let object = text.get(text.find('{')?..=text.rfind('}')?)?;
+    serde_json::from_str::<serde::de::IgnoredAny>(object)
+        .ok()
+        .map(|_| object)
+}

@@ -1,0 +1,145 @@
+//! First thing in the process: no core dumps, not dumpable, keys out of the environment.
+//!
+//! Keys that came by environment variables are read once; then `provost` executes itself anew without
+//! them and hands them over in a sealed memory file, so that nothing that reads the environment of the
+//! running supervisor (or of anything it starts) finds a key.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read as _, Seek as _, Write as _},
+    os::{fd::AsRawFd as _, unix::process::CommandExt as _},
+    process::Command,
+};
+
+use nix::{
+    fcntl::{FcntlArg, FdFlag, SealFlag, fcntl},
+    sys::{
+        memfd::{MFdFlags, memfd_create},
+        resource::{Resource, setrlimit},
+    },
+};
+
+use crate::exit::{self, Failure};
+
+/// Name of the variable that carries the number of the sealed memory file.
+const HANDOVER: &str = "PROVOST_KEYS_FD";
+/// More than any set of keys needs.
+const MAX: u64 = 64 * 1024;
+
+/// Keys by the name of the variable that they came in.
+#[derive(Default)]
+pub(crate) struct Keys(pub(crate) BTreeMap<String, String>);
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keys({})", self.0.len())
+    }
+}
+
+/// Hardens the process and gives the keys that came by environment.
+pub(crate) fn harden() -> Result<Keys, Failure> {
+    let bug = |what: &str, error: &dyn std::fmt::Display| {
+        Failure::new(
+            exit::REFUSED_AT_START,
+            format!("cannot harden the process: {what}: {error}"),
+        )
+    };
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(|e| bug("core dumps off", &e))?;
+    nix::sys::prctl::set_dumpable(false).map_err(|e| bug("not dumpable", &e))?;
+    if let Some(handle) = std::env::var_os(HANDOVER) {
+        let number = handle
+            .to_str()
+            .and_then(|text| text.parse::<i32>().ok())
+            .filter(|n| *n > 2);
+        let number = number.ok_or_else(|| bug(HANDOVER, &"not a descriptor"))?;
+        let mut text = String::new();
+        let path = format!("/proc/self/fd/{number}");
+        let file = std::fs::File::open(path).map_err(|e| bug("open the handed-over keys", &e))?;
+        file.take(MAX)
+            .read_to_string(&mut text)
+            .map_err(|e| bug("read the keys", &e))?;
+        nix::unistd::close(number).map_err(|e| bug("close the keys", &e))?;
+        let keys = serde_json::from_str(&text).map_err(|e| bug("decode the keys", &e))?;
+        return Ok(Keys(keys));
+    }
+    let found: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| is_key(name))
+        .collect();
+    if found.is_empty() {
+        return Ok(Keys::default());
+    }
+    Err(hand_over(&found)
+        .err()
+        .unwrap_or_else(|| bug("execute anew", &"returned")))
+}
+
+/// Whether a variable holds a key: the usual endings, so that no list of providers can miss one.
+fn is_key(name: &str) -> bool {
+    let ends = [
+        "_API_KEY",
+        "_AUTH_TOKEN",
+        "_ACCESS_TOKEN",
+        "_SECRET_ACCESS_KEY",
+        "_SESSION_TOKEN",
+        "_API_TOKEN",
+    ];
+    ends.iter().any(|end| name.ends_with(end))
+}
+
+/// Executes this program anew without the keys in its environment. Returns only on failure.
+fn hand_over(found: &BTreeMap<String, String>) -> Result<std::convert::Infallible, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(
+            exit::REFUSED_AT_START,
+            format!("cannot take keys out of the environment: {error}"),
+        )
+        .help("put the key into a file of mode 0600 below the configuration folder's keys/")
+    };
+    let handle =
+        memfd_create(c"provost-keys", MFdFlags::MFD_ALLOW_SEALING).map_err(|e| failed(&e))?;
+    let mut file = std::fs::File::from(handle);
+    let text = serde_json::to_vec(found).map_err(|e| failed(&e))?;
+    file.write_all(&text)
+        .and_then(|()| file.rewind())
+        .map_err(|e| failed(&e))?;
+    let seals = SealFlag::F_SEAL_WRITE
+        | SealFlag::F_SEAL_GROW
+        | SealFlag::F_SEAL_SHRINK
+        | SealFlag::F_SEAL_SEAL;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).map_err(|e| failed(&e))?;
+    fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|e| failed(&e))?;
+    let mut command = Command::new("/proc/self/exe");
+    command.args(std::env::args_os().skip(1));
+    for name in found.keys() {
+        command.env_remove(name);
+    }
+    command.env(HANDOVER, file.as_raw_fd().to_string());
+    Err(failed(&command.exec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_key;
+
+    #[test]
+    fn variables_that_hold_keys_are_known_by_their_ending() {
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "NEW_PROVIDER_API_KEY",
+        ] {
+            assert!(is_key(name), "{name}");
+        }
+        for name in [
+            "HOME",
+            "PATH",
+            "PROVOST_STATE_DIR",
+            "KEYBOARD",
+            "API_KEY_FILE",
+        ] {
+            assert!(!is_key(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Proves the box before anything untrusted runs in it: the probes of both domains, and the session's
+//! certificate from what they found.
+
+use std::{
+    net::TcpListener,
+    os::{fd::AsFd as _, linux::net::SocketAddrExt as _, unix::net::UnixListener},
+    path::Path,
+    time::Duration,
+};
+
+use policies::Policy;
+use protocol::{
+    CommandId, Floor, Order, Probe, ProbeDomain, Right,
+    jail::{JailSpec, ProbePlan},
+};
+use supervisor_core::{Certificate, RightState};
+use supervisor_record::Places;
+use supervisor_sandbox::{Facts, WorkerBinary};
+use tokio::{io::AsyncReadExt as _, net::unix::pipe};
+
+use super::{links::Hands, now_ms};
+
+/// Longest that all probes may take together.
+const PROBE_TIME: Duration = Duration::from_secs(10);
+/// Bytes of findings of one domain.
+const FINDINGS: u64 = 256 * 1024;
+
+/// What the certificate needs beside the probes.
+#[derive(Debug)]
+pub(crate) struct Circumstances<'a> {
+    pub(crate) places: &'a Places,
+    pub(crate) spec: &'a JailSpec,
+    pub(crate) policy: &'a Policy,
+    pub(crate) worker: &'a WorkerBinary,
+    pub(crate) facts: &'a Facts,
+    pub(crate) nonce: String,
+    /// Hidden paths that exist in the workspace, relative, for the probe of `files.hidden`.
+    pub(crate) hidden: Vec<String>,
+    /// Folder of the session's own files on the host.
+    pub(crate) folder: &'a Path,
+}
+
+/// Runs the probes in both domains and writes the certificate.
+pub(crate) async fn certify(hands: &Hands, at: &Circumstances<'_>) -> Result<Certificate, String> {
+    // Twins of the network probes: something really listens on the host while they run.
+    let tcp =
+        TcpListener::bind("127.0.0.1:0").map_err(|e| format!("no listener for the probes: {e}"))?;
+    let tcp_port = tcp
+        .local_addr()
+        .map_err(|e| format!("no listener for the probes: {e}"))?
+        .port();
+    let unix_path = at.folder.join("probe.sock");
+    let _ = std::fs::remove_file(&unix_path);
+    let _unix =
+        UnixListener::bind(&unix_path).map_err(|e| format!("no socket for the probes: {e}"))?;
+    let name = format!("provost-probe-{}", at.nonce);
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name.as_bytes())
+        .map_err(|e| format!("no abstract socket for the probes: {e}"))?;
+    let _abstract = UnixListener::bind_addr(&address)
+        .map_err(|e| format!("no abstract socket for the probes: {e}"))?;
+    let plan = ProbePlan {
+        outside_file: at.places.record_file().display().to_string(),
+        outside_folder: at.places.state().display().to_string(),
+        hidden: at.hidden.clone(),
+        tcp_port,
+        unix_path: unix_path.display().to_string(),
+        unix_abstract: name,
+        supervisor_pid: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
+        workspace: at.spec.workspace.clone(),
+        tmp: "/tmp".to_owned(),
+    };
+    let probes = tokio::time::timeout(PROBE_TIME, async {
+        let (agent, command) = tokio::join!(
+            probe(hands, "p1", ProbeDomain::Agent, &plan),
+            probe(hands, "p2", ProbeDomain::Command, &plan),
+        );
+        Ok::<_, String>([agent?, command?].concat())
+    })
+    .await;
+    let _ = std::fs::remove_file(&unix_path);
+    let probes =
+        probes.map_err(|_| format!("the probes took more than {} s", PROBE_TIME.as_secs()))??;
+    Ok(certificate(at, &probes))
+}
+
+async fn probe(
+    hands: &Hands,
+    name: &str,
+    domain: ProbeDomain,
+    plan: &ProbePlan,
+) -> Result<Vec<Probe>, String> {
+    let command = CommandId::parse(name).map_err(|error| error.to_string())?;
+    let (read, write) = supervisor_sandbox::pipe_pair().map_err(|e| format!("no pipe: {e}"))?;
+    let order = Order::Probe {
+        command: command.clone(),
+        domain,
+        plan: plan.clone(),
+    };
+    let ordered = hands
+        .start_command(&command, &order, &[write.as_fd()])
+        .map_err(|error| format!("cannot order the probes: {error}"))?;
+    drop(write);
+    let reader = pipe::Receiver::from_owned_fd(read).map_err(|e| format!("no pipe: {e}"))?;
+    let mut text = String::new();
+    let reading = reader.take(FINDINGS);
+    tokio::pin!(reading);
+    reading
+        .read_to_string(&mut text)
+        .await
+        .map_err(|e| format!("the probes' findings: {e}"))?;
+    match ordered.started.await {
+        Ok(Err(failure)) => return Err(format!("the probes did not start: {}", failure.message)),
+        Ok(Ok(())) | Err(_) => {}
+    }
+    let (exit, _) = ordered
+        .exited
+        .await
+        .map_err(|_| "hands left during the probes".to_owned())?;
+    if exit.code != Some(0) {
+        return Err(format!(
+            "the probes of the {domain:?} domain ended badly ({exit:?})"
+        ));
+    }
+    let found = text.lines().map(|line| {
+        let probe: Probe =
+            serde_json::from_str(line).map_err(|e| format!("a finding does not decode: {e}"))?;
+        if probe.domain != domain {
+            return Err("a finding of another domain".to_owned());
+        }
+        Ok(probe)
+    });
+    found.collect()
+}
+
+/// Every right of the policy with its probes. A right without a probe is not held.
+fn certificate(at: &Circumstances<'_>, probes: &[Probe]) -> Certificate {
+    let rights = Right::ALL.iter().map(|&right| {
+        let floor = at.policy.settings.confinement.rights.get(&right).copied();
+        let mine: Vec<Probe> = probes
+            .iter()
+            .filter(|probe| probe.right == right)
+            .cloned()
+            .collect();
+        // Nothing is hidden: there is nothing that could be seen.
+        let nothing_hidden = right == Right::FilesHidden && at.hidden.is_empty();
+        let held = nothing_hidden || (!mine.is_empty() && mine.iter().all(Probe::held));
+        RightState {
+            right,
+            floor: floor.unwrap_or(Floor::Required),
+            held,
+            by: held_by(right, at.facts.namespaces).to_owned(),
+            probes: mine,
+        }
+    });
+    Certificate {
+        nonce: at.nonce.clone(),
+        boot_id: read_line("/proc/sys/kernel/random/boot_id"),
+        time_ms: now_ms(),
+        worker: at.worker.digest().clone(),
+        policy: at.policy.digest(),
+        kernel: read_line("/proc/sys/kernel/osrelease"),
+        abi: at.facts.abi,
+        errata: at.facts.errata,
+        backend: at.policy.settings.confinement.backend.clone(),
+        situation: if at.facts.namespaces { "A" } else { "B" }.to_owned(),
+        uid: at.facts.uid,
+        capabilities: at.facts.capabilities.clone(),
+        rights: rights.collect(),
+    }
+}
+
+/// What enforces a right, for people: the table of the Landlock backend.
+pub(crate) fn held_by(right: Right, namespaces: bool) -> &'static str {
+    match (right, namespaces) {
+        (Right::FilesRead | Right::FilesWrite, true) => "mount view + Landlock",
+        (Right::FilesRead | Right::FilesWrite, false) => "Landlock",
+        (Right::FilesMeta, true) => "mount view, read-only mounts",
+        (Right::FilesMeta, false) => "unused uid",
+        (Right::FilesHidden, _) => "left out of the copy",
+        (Right::NetTcp | Right::NetUdp, true) => "network namespace + Landlock",
+        (Right::NetTcp | Right::NetUdp, false) => "seccomp",
+        (Right::NetUnixPath, true) => "mount view",
+        (Right::NetUnixPath, false) => "seccomp",
+        (Right::NetUnixAbstract, true) => "network namespace + Landlock scope",
+        (Right::NetUnixAbstract, false) => "Landlock scope + seccomp",
+        (Right::ProcSignal, true) => "pid namespace + Landlock scope",
+        (Right::ProcSignal, false) => "Landlock scope",
+        (Right::ProcTrace, _) => "Landlock domains + seccomp",
+        (Right::ProcSee, true) => "pid namespace + hidepid",
+        (Right::ProcSee, false) => "Landlock (no /proc)",
+        (Right::ProcLimits, _) => "seccomp",
+        (Right::Exec, _) => "seccomp + Landlock (agent)",
+        (Right::Terminal, _) => "own session + seccomp",
+        (Right::Syscalls, _) => "seccomp + no capabilities",
+    }
+}
+
+fn read_line(path: &str) -> String {
+    std::fs::read_to_string(path)
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}

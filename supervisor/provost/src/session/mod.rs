@@ -1,0 +1,340 @@
+//! A session from its plan to its bill: places, copy, jail, certificate, the loop, the end.
+
+mod capture;
+mod certify;
+mod commands;
+mod conduct;
+mod files;
+mod links;
+mod models;
+mod place;
+mod queries;
+pub(crate) mod review;
+pub(crate) mod setup;
+mod spans;
+mod store;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use policies::tools::Tool;
+use protocol::{CommandLimits, Hello, Reply, SessionId, Welcome, bounds, jail::JailSpec};
+use serde::{Deserialize, Serialize};
+use supervisor_core::{Certificate, Config, Entry, Session, Tick};
+use supervisor_providers::{Providers, Vault};
+use supervisor_record::History;
+use supervisor_sandbox::{Jail, WorkerBinary, command_environment};
+use tokio::sync::mpsc;
+
+pub(crate) use certify::held_by;
+pub(crate) use conduct::Conducted;
+pub(crate) use place::{Place, digest_of, explained_facts, open_record, own_places, session_id};
+pub(crate) use store::{Store, now_ms};
+
+use crate::{
+    approve::Approver,
+    exit::{BUG, Failure, REFUSED_AT_START},
+    view::View,
+};
+use setup::Setup;
+
+/// What `resume` needs of a session, as [`Entry::Started`] keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Saved {
+    /// Policy, mode, workspace, databases.
+    pub(crate) setup: Setup,
+    /// Provider.
+    pub(crate) provider: String,
+    /// Model.
+    pub(crate) model: String,
+    /// The conversation file of the script provider.
+    pub(crate) script: Option<String>,
+    /// Wall time in seconds.
+    pub(crate) wall: u64,
+    /// The user id that owns the session's tree, when the supervisor is root.
+    pub(crate) uid: Option<u32>,
+    /// Hidden paths that were left out of the copy, at most 100.
+    pub(crate) hidden: Vec<String>,
+    /// Tools on offer; all if empty.
+    pub(crate) tools: Vec<String>,
+}
+
+/// What to run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// What is kept for resume.
+    pub(crate) saved: Saved,
+    /// The task; `None` goes on with a turn that was cut.
+    pub(crate) task: Option<String>,
+    /// The providers.
+    pub(crate) providers: Providers,
+    /// The keys.
+    pub(crate) vault: Vault,
+    /// The conversation so far.
+    pub(crate) history: Option<History>,
+    /// Everything recorded so far.
+    pub(crate) entries: Vec<Entry>,
+    /// Whether a person can be asked at the terminal.
+    pub(crate) interactive: bool,
+    /// The view.
+    pub(crate) view: View,
+}
+
+/// Runs a session in its place. The jail is dead when this returns, whatever it returns.
+pub(crate) fn run(place: Place, plan: Plan) -> Result<(Conducted, Certificate), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(BUG, format!("no runtime: {error}")))?;
+    let local = tokio::task::LocalSet::new();
+    let result = local.block_on(&runtime, run_in(place, plan));
+    // Threads that wait for a reader are bounded by it; a feeding thread ends with its command.
+    runtime.shutdown_timeout(bounds::COMMAND_GRACE);
+    result
+}
+
+async fn run_in(mut place: Place, mut plan: Plan) -> Result<(Conducted, Certificate), Failure> {
+    let began = Instant::now();
+    let resumed = plan.history.is_some();
+    if !resumed {
+        place.copy_in(&mut plan.saved, &mut plan.view).await?;
+    }
+    let spec = place.spec(&plan.saved)?;
+    let worker = Arc::clone(&place.worker);
+    let jail = launch(&spec, &worker).await?;
+    let (inbox, messages) = mpsc::unbounded_channel();
+    let lost =
+        |error: std::io::Error| Failure::new(REFUSED_AT_START, format!("a link failed: {error}"));
+    let hands_link = jail.hands.try_clone().map_err(lost)?;
+    let hands = links::Hands::start(hands_link, inbox.clone()).map_err(lost)?;
+    let nonce = place::random_hex(16)?;
+    let certificate = certify::certify(
+        &hands,
+        &certify::Circumstances {
+            places: &place.places,
+            spec: &spec,
+            policy: &plan.saved.setup.policy,
+            worker: &worker,
+            facts: &jail.facts,
+            nonce,
+            hidden: plan.saved.hidden.clone(),
+            folder: place.lock.folder(),
+        },
+    )
+    .await
+    .map_err(|why| {
+        Failure::new(
+            REFUSED_AT_START,
+            format!("the box could not be proven: {why}"),
+        )
+    })?;
+    let session = place.session().clone();
+    let saved = plan.saved.clone();
+    let store = place.enter(
+        &saved,
+        plan.task.as_deref(),
+        plan.vault.masker(),
+        &certificate,
+        resumed,
+    )?;
+    plan.view.head("certificate", &certificate.line());
+    refuse_if_broken(&certificate, &store)?;
+    for notice in &saved.setup.notices {
+        plan.view.head("note", notice);
+    }
+
+    let databases = queries::Databases::new(
+        Arc::clone(&worker),
+        session.clone(),
+        saved.setup.databases.clone(),
+    );
+    let infos = databases
+        .describe()
+        .map_err(|why| Failure::new(crate::exit::CONFIG, why))?;
+    let facts = setup::facts(&spec.workspace, &spec.home, system(&spec), plan.interactive);
+    let welcome = welcome(&session, &spec, &plan, infos, &facts);
+    let welcome = welcome.map_err(|why| Failure::new(BUG, why))?;
+    let config = Config {
+        policy: saved.setup.policy.clone(),
+        mode: saved.setup.mode,
+        facts,
+        welcome,
+        provider: saved.provider.clone(),
+        model: saved.model.clone(),
+        seed: place::random_hex(32)?,
+    };
+    let frame = commands::Frame {
+        cwd: spec.workspace.clone(),
+        env: command_environment(&spec),
+        domain: spec.ceiling.clone(),
+        limits: CommandLimits {
+            cpu_seconds: bounds::COMMAND_TIME_MAX.as_secs(),
+            address_space: 0,
+            file_size: spec.limits.file_size,
+            open_files: spec.limits.open_files,
+        },
+        output: saved.setup.policy.settings.limits.output,
+    };
+    jail.agent.set_nonblocking(true).map_err(lost)?;
+    let agent = jail
+        .agent
+        .try_clone()
+        .and_then(tokio::net::UnixStream::from_std)
+        .map_err(lost)?;
+    let (hear, speak) = agent.into_split();
+    tokio::task::spawn_local(links::hear_agent(hear, inbox.clone()));
+    let conduct = conduct::Conduct {
+        session: Session::new(config, Tick(0)).after(&plan.entries),
+        approver: Approver::new(plan.interactive),
+        agent: links::AgentSpeaker::start(speak),
+        commands: commands::Commands::new(hands.clone(), frame, inbox.clone(), store.clone()),
+        models: models::Models::new(plan.providers, plan.vault, inbox.clone()),
+        spans: spans::Spans::new(session.as_str()),
+        wall: Duration::from_secs(saved.wall).saturating_sub(began.elapsed()),
+        view: plan.view,
+        store,
+        hands,
+        databases,
+        inbox,
+        messages,
+    };
+    let conducted = conduct.run(plan.task).await;
+    end(jail).await;
+    place.clean();
+    let conducted = conducted.map_err(|why| Failure::new(BUG, why))?;
+    Ok((conducted, certificate))
+}
+
+/// Starts the jail on a thread that may block.
+async fn launch(spec: &JailSpec, worker: &Arc<WorkerBinary>) -> Result<Jail, Failure> {
+    let (spec, worker) = (spec.clone(), Arc::clone(worker));
+    let launched =
+        tokio::task::spawn_blocking(move || supervisor_sandbox::launch(&spec, &worker)).await;
+    let launched =
+        launched.map_err(|error| Failure::new(BUG, format!("the launch failed: {error}")))?;
+    launched.map_err(|error| {
+        Failure::new(REFUSED_AT_START, error.to_string())
+            .help("`provost doctor` tells what this machine can hold and one remedy for each thing that it cannot")
+    })
+}
+
+/// Ends the jail: in order for a moment, then by force.
+async fn end(mut jail: Jail) {
+    let until = Instant::now() + bounds::COMMAND_GRACE;
+    while !jail.process.has_ended() && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // Kill waits within a bound of its own; a process that survives SIGKILL is stuck in the kernel,
+    // and the next start takes its session over.
+    let _ = tokio::task::spawn_blocking(move || jail.process.kill()).await;
+}
+
+fn refuse_if_broken(certificate: &Certificate, store: &Store) -> Result<(), Failure> {
+    let broken: Vec<_> = certificate.broken().collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let lines = broken.iter().map(|state| {
+        let found = state.probes.iter().filter(|probe| !probe.held());
+        let found: Vec<_> = found
+            .map(|p| format!("{} in the {:?} domain: {}", p.case, p.domain, p.answer))
+            .collect();
+        format!(
+            "\n  {} (held by {}): {}",
+            state.right,
+            state.by,
+            found.join("; ")
+        )
+    });
+    let message = format!(
+        "a required right is not held here:{}",
+        lines.collect::<String>()
+    );
+    let entry = Entry::Ended {
+        outcome: "refused".to_owned(),
+        reason: message.clone(),
+        usage: protocol::Usage::default(),
+        calls: 0,
+        refusals: 0,
+    };
+    // The refusal stands whether or not it could be recorded.
+    let _ = store.append(&[entry]);
+    Err(Failure::new(REFUSED_AT_START, message)
+        .help("`provost doctor` names a remedy; a right may be made `preferred` in [confinement.rights] of a policy"))
+}
+
+/// Read-only system folders of a view.
+fn system(spec: &JailSpec) -> Vec<String> {
+    use protocol::jail::Mount;
+    let places = spec.view.iter().filter_map(|mount| match mount {
+        Mount::ReadOnly { target, .. }
+        | Mount::Link { target, .. }
+        | Mount::File { target, .. } => Some(target.clone()),
+        Mount::Proc => Some("/proc".to_owned()),
+        Mount::Writable { .. }
+        | Mount::Tmpfs { .. }
+        | Mount::Device { .. }
+        | Mount::Terminals
+        | Mount::Worker => None,
+    });
+    places.filter(|target| target != "/var/tmp").collect()
+}
+
+/// What the agent is told after its greeting.
+fn welcome(
+    session: &SessionId,
+    spec: &JailSpec,
+    plan: &Plan,
+    databases: Vec<protocol::DatabaseInfo>,
+    facts: &policies::Facts,
+) -> Result<Welcome, String> {
+    let saved = &plan.saved;
+    let settings = &saved.setup.policy.settings;
+    let law = serde_json::json!({ "policy": saved.setup.policy, "facts": facts, "mode": saved.setup.mode });
+    let mut tools: Vec<String> = Tool::ALL
+        .iter()
+        .map(|tool| tool.as_str().to_owned())
+        .collect();
+    if databases.is_empty() {
+        tools.retain(|tool| tool != "run_sql" && tool != "list_tables");
+    }
+    if !saved.tools.is_empty() {
+        tools.retain(|tool| saved.tools.contains(tool));
+    }
+    tools.sort();
+    let (window, max_output) = plan
+        .providers
+        .config()
+        .models
+        .limits(&saved.provider, &saved.model);
+    let history = plan.history.as_ref();
+    let welcome = Welcome {
+        hello: Hello::new("supervisor", session.clone()),
+        workspace: spec.workspace.clone(),
+        mode: saved.setup.mode.as_str().to_owned(),
+        model: format!("{}/{}", saved.provider, saved.model),
+        window,
+        max_output,
+        tools,
+        databases,
+        interactive: plan.interactive,
+        iterations: settings.limits.iterations,
+        turns: settings.limits.turns,
+        turns_done: history.map_or(0, |history| history.turns),
+        history: history
+            .map(|history| history.messages.clone())
+            .unwrap_or_default(),
+        unknown: history
+            .map(|history| history.unknown.iter().cloned().collect())
+            .unwrap_or_default(),
+        law,
+    };
+    // What does not fit a frame is said now, not when the agent waits for it.
+    let reply = Reply::Welcome(Box::new(welcome.clone()));
+    protocol::frame::encode(&reply, bounds::MODEL_FRAME)
+        .map_err(|error| format!("the session's history does not fit a greeting: {error}"))?;
+    Ok(welcome)
+}

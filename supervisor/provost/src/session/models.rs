@@ -1,0 +1,75 @@
+//! Carries out permitted model calls; one at a time, each can be cancelled.
+
+use std::{cell::RefCell, rc::Rc};
+
+use protocol::InferFailure;
+use supervisor_core::{EffectOutcome, Infer, Message, Permit};
+use supervisor_providers::{Providers, Vault};
+use tokio::task::JoinHandle;
+
+use super::links::Inbox;
+
+/// The provider side of a session.
+#[derive(Debug, Clone)]
+pub(crate) struct Models {
+    providers: Rc<Providers>,
+    vault: Rc<Vault>,
+    inbox: Inbox,
+    running: Rc<RefCell<Option<(u64, JoinHandle<()>)>>>,
+}
+
+impl Models {
+    /// With its providers and the vault.
+    pub(crate) fn new(providers: Providers, vault: Vault, inbox: Inbox) -> Self {
+        Self {
+            providers: Rc::new(providers),
+            vault: Rc::new(vault),
+            inbox,
+            running: Rc::default(),
+        }
+    }
+
+    /// Asks a model; deltas and the outcome come as messages.
+    pub(crate) fn infer(&self, permit: Permit<Infer>) {
+        let this = self.clone();
+        let id = permit.action().request.id;
+        let task = tokio::task::spawn_local(async move {
+            let secret = this.vault.lend(&permit);
+            let inbox = this.inbox.clone();
+            let mut on_delta = move |text: &str| {
+                let text = text.to_owned();
+                let _ = inbox.send(Message::Effect(EffectOutcome::Delta { id, text }));
+            };
+            let answer = this.providers.infer(permit, secret, &mut on_delta).await;
+            let result = answer.map(Box::new).map_err(|error| InferFailure {
+                id,
+                class: error.class.as_str().to_owned(),
+                retryable: error.retryable,
+                message: error.message,
+                retry_after_ms: error.retry_after_ms,
+            });
+            let _ = this
+                .inbox
+                .send(Message::Effect(EffectOutcome::Infer { id, result }));
+            this.running.borrow_mut().take();
+        });
+        *self.running.borrow_mut() = Some((id, task));
+    }
+
+    /// Stops asking: dropping the call closes its connection.
+    pub(crate) fn cancel(&self) {
+        let running = self.running.borrow_mut().take();
+        let Some((id, task)) = running else { return };
+        task.abort();
+        let result = Err(InferFailure {
+            id,
+            class: "cancelled".to_owned(),
+            retryable: false,
+            message: "the call was cancelled".to_owned(),
+            retry_after_ms: None,
+        });
+        let _ = self
+            .inbox
+            .send(Message::Effect(EffectOutcome::Infer { id, result }));
+    }
+}

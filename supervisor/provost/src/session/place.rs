@@ -1,0 +1,283 @@
+//! A session's place: its id, folder, lock, record and worker; made before anything runs, cleaned after.
+
+use std::{path::PathBuf, sync::Arc};
+
+use protocol::{
+    Digest, SessionId, bounds,
+    jail::JailSpec,
+    reader::{Errand, Finding},
+};
+use supervisor_core::{Certificate, Entry};
+use supervisor_record::{Masker, NewSession, Places, Record, SessionLock};
+use supervisor_sandbox::{
+    ClaimedUid, Host, SessionPlace, WorkerBinary, find_worker, free_uid, jail_spec,
+};
+
+use super::{Saved, Store, now_ms, queries};
+use crate::{
+    exit::{BUG, CONFIG, Failure, REFUSED_AT_START},
+    view::View,
+};
+
+/// Where a session lives.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) places: Places,
+    pub(crate) lock: SessionLock,
+    pub(crate) worker: Arc<WorkerBinary>,
+    record: Option<Record>,
+    claim: Option<ClaimedUid>,
+}
+
+/// Finds Provost's own places.
+pub(crate) fn own_places() -> Result<Places, Failure> {
+    Places::find().map_err(|error| Failure::new(REFUSED_AT_START, error.to_string()))
+}
+
+/// Opens the record.
+pub(crate) fn open_record(places: &Places) -> Result<Record, Failure> {
+    Record::open(places).map_err(|error| Failure::new(REFUSED_AT_START, error.to_string()))
+}
+
+/// Random bytes as hex.
+pub(crate) fn random_hex(bytes: usize) -> Result<String, Failure> {
+    let mut raw = vec![0_u8; bytes];
+    getrandom::fill(&mut raw)
+        .map_err(|error| Failure::new(BUG, format!("no randomness: {error}")))?;
+    Ok(raw.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A new session's id: sorts by time, cannot be guessed.
+pub(crate) fn session_id() -> Result<SessionId, Failure> {
+    let seconds = now_ms() / 1_000;
+    let word = format!("s-{seconds:x}-{}", random_hex(4)?);
+    SessionId::parse(&word).map_err(|error| Failure::new(BUG, error.to_string()))
+}
+
+impl Place {
+    /// A place for a new session, or for one that goes on (`uid` is then its tree's owner).
+    pub(crate) fn new(
+        places: Places,
+        session: &SessionId,
+        uid: Option<u32>,
+    ) -> Result<Self, Failure> {
+        let refused =
+            |error: &dyn std::fmt::Display| Failure::new(REFUSED_AT_START, error.to_string());
+        let worker = find_worker().map_err(|error| refused(&error))?;
+        places
+            .make_session_folder(session)
+            .map_err(|error| refused(&error))?;
+        let lock = SessionLock::take(&places, session).map_err(|error| refused(&error))?;
+        let lock = lock.ok_or_else(|| {
+            refused(&format!(
+                "session {session} is busy: another supervisor serves it"
+            ))
+        })?;
+        let record = open_record(&places)?;
+        Self::with(places, lock, record, Arc::new(worker), uid)
+    }
+
+    /// From parts that are held already.
+    pub(crate) fn with(
+        places: Places,
+        lock: SessionLock,
+        record: Record,
+        worker: Arc<WorkerBinary>,
+        uid: Option<u32>,
+    ) -> Result<Self, Failure> {
+        let claim = nix::unistd::geteuid()
+            .is_root()
+            .then(|| free_uid(places.runtime(), uid))
+            .transpose();
+        let claim = claim.map_err(|error| Failure::new(REFUSED_AT_START, error.to_string()))?;
+        Ok(Self {
+            places,
+            lock,
+            worker,
+            record: Some(record),
+            claim,
+        })
+    }
+
+    /// The session.
+    pub(crate) fn session(&self) -> &SessionId {
+        self.lock.session()
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.lock.folder().join("tree")
+    }
+
+    /// Copies the workspace in; hidden files and declared databases stay out.
+    pub(crate) async fn copy_in(
+        &mut self,
+        saved: &mut Saved,
+        view: &mut View,
+    ) -> Result<(), Failure> {
+        let tree = self.tree();
+        std::fs::create_dir(&tree).map_err(|error| {
+            Failure::new(
+                REFUSED_AT_START,
+                format!("cannot make `{}`: {error}", tree.display()),
+            )
+        })?;
+        let errand = Errand::CopyIn {
+            workspace: saved.setup.workspace.display().to_string(),
+            tree: tree.display().to_string(),
+            manifest: self
+                .lock
+                .folder()
+                .join("manifest.jsonl")
+                .display()
+                .to_string(),
+            hide: saved.setup.hide.clone(),
+            max_bytes: bounds::COPY_BYTES,
+            max_entries: bounds::COPY_ENTRIES,
+            owner: self.claim.as_ref().map(ClaimedUid::identity),
+        };
+        saved.uid = self.claim.as_ref().map(|claim| claim.identity().uid);
+        let (worker, session) = (Arc::clone(&self.worker), self.session().clone());
+        let found =
+            tokio::task::spawn_blocking(move || queries::one_errand(&worker, &session, errand))
+                .await;
+        let found =
+            found.map_err(|error| Failure::new(BUG, format!("the copy failed: {error}")))?;
+        match found {
+            Ok(Finding::Copied {
+                entries,
+                bytes,
+                hidden,
+                ..
+            }) => {
+                let mut text = format!(
+                    "{} · a copy of {entries} entries, {} KiB",
+                    saved.setup.workspace.display(),
+                    bytes / 1024
+                );
+                if !hidden.is_empty() {
+                    text.push_str(&format!(" · {} hidden left out", hidden.len()));
+                }
+                view.head("workspace", &text);
+                saved.hidden = hidden;
+                Ok(())
+            }
+            Ok(other) => Err(Failure::new(
+                REFUSED_AT_START,
+                format!("cannot copy the workspace: {}", queries::why(&other)),
+            )),
+            Err(why) => Err(Failure::new(
+                REFUSED_AT_START,
+                format!("cannot copy the workspace: {why}"),
+            )),
+        }
+    }
+
+    /// The jail's spec.
+    pub(crate) fn spec(&self, saved: &Saved) -> Result<JailSpec, Failure> {
+        let home =
+            std::env::var_os("HOME").map_or_else(|| PathBuf::from("/home/agent"), PathBuf::from);
+        let tree = self.tree();
+        let private = [
+            self.places.config().to_owned(),
+            self.places.state().to_owned(),
+            self.places.runtime().to_owned(),
+        ];
+        let place = SessionPlace {
+            session: self.session(),
+            workspace: &saved.setup.workspace,
+            tree: &tree,
+            settings: &saved.setup.policy.settings,
+            identity: self.claim.as_ref().map(ClaimedUid::identity),
+            home: &home,
+            private: &private,
+        };
+        jail_spec(&place, &Host::look()).map_err(|error| Failure::new(CONFIG, error.to_string()))
+    }
+
+    /// Enters the session into the record: the certificate is the first link of its chain.
+    pub(crate) fn enter(
+        &mut self,
+        saved: &Saved,
+        task: Option<&str>,
+        masker: Masker,
+        certificate: &Certificate,
+        resumed: bool,
+    ) -> Result<Store, Failure> {
+        let refused = |error: &dyn std::fmt::Display| {
+            Failure::new(
+                REFUSED_AT_START,
+                format!("the record cannot be written: {error}"),
+            )
+        };
+        let record = self
+            .record
+            .take()
+            .ok_or_else(|| Failure::new(BUG, "a session is entered once"))?;
+        let mut record = record.masked_by(masker);
+        let mut entries = vec![Entry::Certificate(Box::new(certificate.clone()))];
+        if resumed {
+            entries.push(Entry::Resumed { after_crash: false });
+        } else {
+            let new = NewSession {
+                task: task.unwrap_or_default().to_owned(),
+                workspace: saved.setup.workspace.display().to_string(),
+                policy: saved.setup.policy.name.clone(),
+                mode: saved.setup.mode.as_str().to_owned(),
+                model: format!("{}/{}", saved.provider, saved.model),
+            };
+            record
+                .create_session(&self.lock, &new, now_ms())
+                .map_err(|error| refused(&error))?;
+            let setup = serde_json::to_value(saved)
+                .map_err(|error| Failure::new(BUG, error.to_string()))?;
+            entries.push(Entry::Started {
+                task: new.task,
+                workspace: new.workspace,
+                policy: new.policy,
+                policy_digest: saved.setup.policy.digest(),
+                mode: new.mode,
+                model: new.model,
+                setup,
+            });
+        }
+        let store = Store::new(record, self.session().clone());
+        store.append(&entries).map_err(|error| refused(&error))?;
+        Ok(store)
+    }
+
+    /// Removes what only a running session needs.
+    pub(crate) fn clean(&self) {
+        // A socket of the probes that a crash left; everything else of the folder is kept for review.
+        let _ = std::fs::remove_file(self.lock.folder().join("probe.sock"));
+    }
+}
+
+/// The facts of a session that would be started here now.
+pub(crate) fn explained_facts(workspace: &std::path::Path) -> policies::Facts {
+    let host = Host::look();
+    let links = host
+        .links
+        .iter()
+        .chain(&host.etc_links)
+        .map(|(name, _)| name.clone());
+    let etc = host.etc.iter().map(|(target, _)| target.clone());
+    let system = host
+        .trees
+        .iter()
+        .cloned()
+        .chain(links)
+        .chain(etc)
+        .chain(["/proc".to_owned()]);
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/home/agent".to_owned());
+    super::setup::facts(
+        &workspace.display().to_string(),
+        &home,
+        system.collect(),
+        true,
+    )
+}
+
+/// Digest of a list of changes: what was reviewed.
+pub(crate) fn digest_of<T: serde::Serialize>(value: &T) -> Digest {
+    Digest::of(&serde_json::to_vec(value).unwrap_or_default())
+}

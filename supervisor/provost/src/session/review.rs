@@ -1,0 +1,201 @@
+//! What a dead session changed: listed, shown, written as a patch, applied or thrown away. All reading
+//! of the tree is a reader's work; nothing here opens a file of it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use protocol::{
+    BUILD, SessionId,
+    reader::{Change, Errand, Finding, ReaderFailure, ReaderSpec},
+};
+use supervisor_record::{Places, SessionLock};
+use supervisor_sandbox::{WorkerBinary, find_worker, run_reader};
+
+use super::{Saved, queries};
+use crate::exit::{ENDED, Failure, REFUSED_AT_START};
+
+/// A session's layer, sealed: its lock is held and its jail is dead.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    worker: Arc<WorkerBinary>,
+    session: SessionId,
+    folder: PathBuf,
+    pub(crate) saved: Saved,
+    /// Held so that nobody resumes the session meanwhile.
+    _lock: Option<SessionLock>,
+}
+
+/// Changes, those of protected names apart.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// All that `apply` takes.
+    pub(crate) plain: Vec<Change>,
+    /// Protected names with the name that protects them; taken only by digest.
+    pub(crate) protected: Vec<(Change, String)>,
+}
+
+impl Layer {
+    /// Takes a session's layer.
+    pub(crate) fn take(
+        places: &Places,
+        session: &SessionId,
+        saved: Saved,
+    ) -> Result<Self, Failure> {
+        let refused =
+            |error: &dyn std::fmt::Display| Failure::new(REFUSED_AT_START, error.to_string());
+        let lock = SessionLock::take(places, session).map_err(|error| refused(&error))?;
+        let lock =
+            lock.ok_or_else(|| refused(&format!("session {session} still runs: end it first")))?;
+        let worker = Arc::new(find_worker().map_err(|error| refused(&error))?);
+        Self::of(places, session, saved, worker, Some(lock))
+    }
+
+    /// The layer of a session whose lock the caller holds.
+    pub(crate) fn of(
+        places: &Places,
+        session: &SessionId,
+        saved: Saved,
+        worker: Arc<WorkerBinary>,
+        lock: Option<SessionLock>,
+    ) -> Result<Self, Failure> {
+        let folder = places.session_folder(session);
+        if !folder.join("tree").is_dir() {
+            return Err(Failure::new(
+                ENDED,
+                format!("session {session} has no layer any more: it was discarded"),
+            ));
+        }
+        Ok(Self {
+            worker,
+            session: session.clone(),
+            folder,
+            saved,
+            _lock: lock,
+        })
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// Lists the changes.
+    pub(crate) fn changes(&self) -> Result<Changes, Failure> {
+        let errand = Errand::List {
+            tree: self.path("tree"),
+            manifest: self.path("manifest.jsonl"),
+            hide: self.saved.setup.hide.clone(),
+            workspace: Some(self.saved.setup.workspace.display().to_string()),
+        };
+        let spec = ReaderSpec {
+            build: BUILD.to_owned(),
+            session: self.session.clone(),
+            errand,
+        };
+        let (mut all, mut bad) = (Vec::new(), None);
+        run_reader(&self.worker, &spec, &mut |finding| match finding {
+            Finding::Changes { changes, .. } => all.extend(changes),
+            other => bad = Some(queries::why(&other)),
+        })
+        .map_err(|error| Failure::new(ENDED, format!("cannot list the changes: {error}")))?;
+        if let Some(why) = bad {
+            return Err(Failure::new(
+                ENDED,
+                format!("cannot list the changes: {why}"),
+            ));
+        }
+        let extra = &self.saved.setup.policy.settings.filesystem.protect;
+        let mut changes = Changes::default();
+        for change in all {
+            match policies::protected(&change.path, extra) {
+                Some(name) => changes.protected.push((change, name.to_string())),
+                None => changes.plain.push(change),
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Writes the plain changes as a patch into `out`.
+    pub(crate) fn patch(&self, changes: &Changes, out: &Path) -> Result<u64, Failure> {
+        let inside = self.path("session.patch");
+        let errand = Errand::Patch {
+            tree: self.path("tree"),
+            manifest: self.path("manifest.jsonl"),
+            workspace: self.saved.setup.workspace.display().to_string(),
+            out: inside.clone(),
+            hide: self.saved.setup.hide.clone(),
+            skip: changes
+                .protected
+                .iter()
+                .map(|(change, _)| change.path.clone())
+                .collect(),
+        };
+        let failed = |why: String| Failure::new(ENDED, format!("cannot write the patch: {why}"));
+        let bytes =
+            match queries::one_errand(&self.worker, &self.session, errand).map_err(failed)? {
+                Finding::Patched { bytes, .. } => bytes,
+                other => return Err(failed(queries::why(&other))),
+            };
+        let copied = std::fs::copy(&inside, out);
+        let _ = std::fs::remove_file(&inside);
+        copied.map_err(|error| failed(format!("`{}`: {error}", out.display())))?;
+        Ok(bytes)
+    }
+
+    /// The patch as text for people; the caller escapes it.
+    pub(crate) fn patch_text(&self, changes: &Changes) -> Result<Vec<u8>, Failure> {
+        let out = self.folder.join("shown.patch");
+        let result = self.patch(changes, &out).and_then(|_| {
+            std::fs::read(&out)
+                .map_err(|error| Failure::new(ENDED, format!("cannot read the patch: {error}")))
+        });
+        let _ = std::fs::remove_file(&out);
+        result
+    }
+
+    /// Puts exactly these changes into the workspace.
+    pub(crate) fn apply(&self, changes: Vec<Change>) -> Result<u64, Failure> {
+        if changes.is_empty() {
+            return Ok(0);
+        }
+        let errand = Errand::Apply {
+            tree: self.path("tree"),
+            manifest: self.path("manifest.jsonl"),
+            workspace: self.saved.setup.workspace.display().to_string(),
+            journal: self.path("apply.jsonl"),
+            changes,
+        };
+        let failed = |why: String| Failure::new(ENDED, format!("cannot apply: {why}"));
+        match queries::one_errand(&self.worker, &self.session, errand).map_err(failed)? {
+            Finding::Applied { changes } => Ok(changes),
+            Finding::Failed { class: ReaderFailure::Moved, message } => {
+                Err(failed(message).help("the workspace moved on underneath: look with `provost diff`, or take the changes as a patch"))
+            }
+            other => Err(failed(queries::why(&other))),
+        }
+    }
+
+    /// Throws the layer away.
+    pub(crate) fn discard(&self) -> Result<(), Failure> {
+        let errand = Errand::Remove {
+            folder: self.path("tree"),
+        };
+        let failed = |why: String| Failure::new(ENDED, format!("cannot discard: {why}"));
+        match queries::one_errand(&self.worker, &self.session, errand).map_err(failed)? {
+            Finding::Removed => {}
+            other => return Err(failed(queries::why(&other))),
+        }
+        for name in [
+            "manifest.jsonl",
+            "apply.jsonl",
+            "session.patch",
+            "shown.patch",
+        ] {
+            let _ = std::fs::remove_file(self.folder.join(name));
+        }
+        // Remove leaves the folder itself or not; an empty one goes here.
+        let _ = std::fs::remove_dir(self.folder.join("tree"));
+        Ok(())
+    }
+}

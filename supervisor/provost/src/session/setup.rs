@@ -1,0 +1,379 @@
+//! From the command line to what a session needs: the policy in layers, the mode in force, the
+//! workspace, the databases. Each fault names its place and what to do.
+
+use std::{
+    fs::OpenOptions,
+    io::Read as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use policies::{
+    Database, Facts, LayerName, Mode, Policy,
+    parse::{self, Source},
+};
+use protocol::bounds;
+use supervisor_record::Places;
+
+use crate::{
+    cli::SetupArgs,
+    exit::{CONFIG, Failure, REFUSED_AT_START, USAGE},
+};
+
+/// Name of a workspace's own policy, which can only tighten.
+const PROJECT_POLICY: &str = ".provost.toml";
+/// The organisation's policy.
+const ORGANISATION_POLICY: &str = "/etc/provost/policy.toml";
+/// Longest policy file.
+const POLICY_BYTES: u64 = bounds::MIB;
+
+/// What a session needs from its caller.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Setup {
+    /// The law.
+    pub(crate) policy: Policy,
+    /// The mode in force.
+    pub(crate) mode: Mode,
+    /// The workspace on the host, canonical.
+    pub(crate) workspace: PathBuf,
+    /// Declared databases with their files on the host, canonical.
+    pub(crate) databases: Vec<(Database, PathBuf)>,
+    /// Globs of the workspace that no session sees: the policy's, and databases that lie in it.
+    pub(crate) hide: Vec<String>,
+    /// A notice for the start line (a project policy was found).
+    pub(crate) notices: Vec<String>,
+}
+
+/// Resolves everything.
+pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure> {
+    let workspace = workspace(args.workspace.as_deref())?;
+    let own = [places.config(), places.state(), places.runtime()];
+    for place in own {
+        let place = place.canonicalize().unwrap_or_else(|_| place.to_owned());
+        if place.starts_with(&workspace) || workspace.starts_with(&place) {
+            let message = format!(
+                "`{}` cannot be a workspace: Provost's own `{}` lies there",
+                workspace.display(),
+                place.display()
+            );
+            return Err(Failure::new(REFUSED_AT_START, message).help(
+                "give --workspace a folder below, or move Provost's place with PROVOST_STATE_DIR",
+            ));
+        }
+    }
+    let (mut policy, mode, notices) =
+        policy(&args.policy, args.mode.as_deref(), &workspace, places)?;
+    let databases = databases(&mut policy, &args.database, &workspace)?;
+    let mut hide = policy.settings.filesystem.hide.clone();
+    for (_, file) in &databases {
+        // A declared database is in nobody's view: run_sql is the only door.
+        if let Ok(relative) = file.strip_prefix(&workspace) {
+            let escaped = escape_glob(&relative.to_string_lossy());
+            hide.extend(["", "-wal", "-shm", "-journal"].map(|end| format!("/{escaped}{end}")));
+        }
+    }
+    Ok(Setup {
+        policy,
+        mode,
+        workspace,
+        databases,
+        hide,
+        notices,
+    })
+}
+
+/// The facts that calls are judged by.
+pub(crate) fn facts(workspace: &str, home: &str, system: Vec<String>, interactive: bool) -> Facts {
+    Facts {
+        workspace: workspace.to_owned(),
+        home: home.to_owned(),
+        system,
+        interactive,
+    }
+}
+
+/// The workspace, canonical: the current folder if none was given.
+pub(crate) fn workspace(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let given = given.unwrap_or(Path::new("."));
+    let path = given.canonicalize().map_err(|error| {
+        Failure::new(USAGE, format!("--workspace `{}`: {error}", given.display()))
+            .help("name a folder that exists")
+    })?;
+    if !path.is_dir() {
+        return Err(Failure::new(
+            USAGE,
+            format!("--workspace `{}` is not a folder", path.display()),
+        ));
+    }
+    Ok(path)
+}
+
+/// The policy in its layers and the mode in force.
+pub(crate) fn policy(
+    name: &str,
+    mode: Option<&str>,
+    workspace: &Path,
+    places: &Places,
+) -> Result<(Policy, Mode, Vec<String>), Failure> {
+    let mut notices = Vec::new();
+    let find = |name: &str| find(name, places);
+    let user = find(name).ok_or_else(|| {
+        Failure::new(CONFIG, format!("no policy `{name}`")).help(format!(
+            "name a shipped one (default, ci), a file, or one of `{}`",
+            places.config().join("policies").display()
+        ))
+    })?;
+    let mut sources = Vec::new();
+    if let Some(text) = read_bounded(Path::new(ORGANISATION_POLICY), false)? {
+        sources.push(Source {
+            name: ORGANISATION_POLICY.to_owned(),
+            text,
+            layer: LayerName::Organisation,
+        });
+    }
+    sources.push(user);
+    let without_project = load(&sources, &find)?;
+    let file = workspace.join(PROJECT_POLICY);
+    let mut policy = without_project.clone();
+    // What comes from the workspace is untrusted: never through a link, and it can only tighten.
+    if let Some(text) = read_bounded(&file, true)? {
+        notices.push(format!(
+            "`{PROJECT_POLICY}` of the workspace tightens the policy"
+        ));
+        let name = PROJECT_POLICY.to_owned();
+        sources.push(Source {
+            name,
+            text,
+            layer: LayerName::Project,
+        });
+        policy = load(&sources, &find)?;
+    }
+    let given = mode.map(|word| {
+        Mode::parse(word).ok_or_else(|| {
+            let known = Mode::ALL.map(Mode::as_str).join(", ");
+            Failure::new(USAGE, format!("no mode `{word}`")).help(format!("the modes are {known}"))
+        })
+    });
+    let mut in_force = given.transpose()?.unwrap_or(policy.settings.mode);
+    let lowered = policy.settings.mode.rank() < without_project.settings.mode.rank();
+    if lowered && in_force.rank() > policy.settings.mode.rank() {
+        in_force = policy.settings.mode;
+        notices.push(format!(
+            "the workspace's policy lowers the mode to {}",
+            in_force.as_str()
+        ));
+    }
+    Ok((policy, in_force, notices))
+}
+
+fn load(sources: &[Source], find: &dyn Fn(&str) -> Option<Source>) -> Result<Policy, Failure> {
+    parse::load(sources, find).map_err(|faults| {
+        let shown: Vec<_> = faults
+            .iter()
+            .map(|fault| fault.rendered.trim_end().to_owned())
+            .collect();
+        Failure::new(
+            CONFIG,
+            format!(
+                "the policy has {} fault(s)\n{}",
+                faults.len(),
+                shown.join("\n")
+            ),
+        )
+    })
+}
+
+/// A policy by name or file.
+pub(crate) fn find(name: &str, places: &Places) -> Option<Source> {
+    let layer = LayerName::User;
+    let is_name = name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    if is_name {
+        let file = places
+            .config()
+            .join("policies")
+            .join(format!("{name}.toml"));
+        if let Ok(Some(text)) = read_bounded(&file, false) {
+            return Some(Source {
+                name: file.display().to_string(),
+                text,
+                layer,
+            });
+        }
+        if let Some(text) = parse::profile(name) {
+            return Some(Source {
+                name: format!("built-in:{name}"),
+                text: text.to_owned(),
+                layer,
+            });
+        }
+    }
+    let text = read_bounded(Path::new(name), false).ok().flatten()?;
+    Some(Source {
+        name: name.to_owned(),
+        text,
+        layer,
+    })
+}
+
+/// A small text file; `None` if it does not exist. A link is refused where `strict`.
+fn read_bounded(path: &Path, strict: bool) -> Result<Option<String>, Failure> {
+    let failed = |why: String| {
+        Failure::new(
+            CONFIG,
+            format!("cannot read the policy `{}`: {why}", path.display()),
+        )
+        .help("a policy that cannot be read is not skipped: make it readable or remove it")
+    };
+    // A FIFO must not hold us: non-blocking, and only a regular file is read.
+    let flags = nix::libc::O_NONBLOCK | if strict { nix::libc::O_NOFOLLOW } else { 0 };
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let metadata = file.metadata().map_err(|error| failed(error.to_string()))?;
+    if !metadata.is_file() {
+        return Err(failed("it is not a regular file".to_owned()));
+    }
+    if metadata.len() > POLICY_BYTES {
+        return Err(failed(format!(
+            "it has {} bytes, the bound is {POLICY_BYTES}",
+            metadata.len()
+        )));
+    }
+    let mut text = String::new();
+    file.take(POLICY_BYTES)
+        .read_to_string(&mut text)
+        .map_err(|error| failed(error.to_string()))?;
+    Ok(Some(text))
+}
+
+/// Databases of the policy and of the command line, with their files.
+fn databases(
+    policy: &mut Policy,
+    given: &[String],
+    workspace: &Path,
+) -> Result<Vec<(Database, PathBuf)>, Failure> {
+    let mut found = Vec::new();
+    for word in given {
+        let (name, path) = word
+            .split_once('=')
+            .filter(|(name, path)| is_name(name) && !path.is_empty())
+            .ok_or_else(|| {
+                Failure::new(USAGE, format!("--database `{word}` is not NAME=FILE")).help(
+                    "for example --database reservo=reservo.db; a name has letters, digits and `_`",
+                )
+            })?;
+        // From the command line a path is the caller's own, relative to the current folder.
+        let absolute = std::path::absolute(path)
+            .map_err(|error| Failure::new(USAGE, format!("--database `{word}`: {error}")))?;
+        policy
+            .settings
+            .databases
+            .retain(|declared| declared.name != name);
+        policy.settings.databases.push(Database {
+            name: name.to_owned(),
+            path: absolute.display().to_string(),
+            max_rows: u32::try_from(bounds::SQL_ROWS).unwrap_or(100),
+            tables: Vec::new(),
+            money: (name == "reservo").then(|| "Money is in cents (INTEGER).".to_owned()),
+        });
+    }
+    for declared in &policy.settings.databases {
+        let file = workspace.join(&declared.path);
+        let file = file.canonicalize().map_err(|error| {
+            Failure::new(
+                CONFIG,
+                format!(
+                    "database `{}`: `{}`: {error}",
+                    declared.name,
+                    file.display()
+                ),
+            )
+            .help("make the file first, or take the database out of the policy")
+        })?;
+        if !file.is_file() {
+            return Err(Failure::new(
+                CONFIG,
+                format!(
+                    "database `{}`: `{}` is not a file",
+                    declared.name,
+                    file.display()
+                ),
+            ));
+        }
+        found.push((declared.clone(), file));
+    }
+    Ok(found)
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 64
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Makes a path literal in gitignore syntax.
+fn escape_glob(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for c in path.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// A time as people write it (`90s`, `30m`, `2h`), at least a second and at most a day.
+pub(crate) fn seconds(word: &str) -> Result<u64, Failure> {
+    let bad = || {
+        Failure::new(USAGE, format!("`{word}` is not a time"))
+            .help("write 90s, 30m or 2h, at most 24h")
+    };
+    let (number, unit) = word.split_at(
+        word.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(word.len()),
+    );
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let factor = match unit {
+        "" | "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3_600,
+        _ => return Err(bad()),
+    };
+    number
+        .checked_mul(factor)
+        .filter(|s| (1..=86_400).contains(s))
+        .ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        assert_eq!(seconds("90s").expect("valid"), 90);
+        assert_eq!(seconds("30m").expect("valid"), 1_800);
+        assert_eq!(seconds("2h").expect("valid"), 7_200);
+        for word in ["", "0", "1d", "-1", "25h", "s", "99999999999999999999h"] {
+            assert!(seconds(word).is_err(), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_database_path_is_a_literal_in_a_glob() {
+        assert_eq!(escape_glob("a b[1]*.db"), "a\\ b\\[1\\]\\*.db");
+    }
+}

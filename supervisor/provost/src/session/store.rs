@@ -1,0 +1,59 @@
+//! The session's part of the record; the record itself masks what is written.
+
+use std::{cell::RefCell, rc::Rc};
+
+use protocol::{Digest, SessionId};
+use supervisor_core::Entry;
+use supervisor_record::Record;
+
+/// A shared handle on the record for one session.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    record: Rc<RefCell<Record>>,
+    session: SessionId,
+}
+
+impl Store {
+    /// For one session.
+    pub(crate) fn new(record: Record, session: SessionId) -> Self {
+        Self {
+            record: Rc::new(RefCell::new(record)),
+            session,
+        }
+    }
+
+    /// Writes entries; durable when it returns.
+    pub(crate) fn append(&self, entries: &[Entry]) -> Result<(), String> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut record = self.record.borrow_mut();
+        record
+            .append(&self.session, entries, now_ms())
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Keeps bytes by digest; `None` when the session's quota or the disk is full.
+    pub(crate) fn keep(&self, bytes: &[u8]) -> Option<Digest> {
+        self.record.borrow_mut().put_blob(&self.session, bytes).ok()
+    }
+
+    /// Looks at the record.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Record) -> T) -> T {
+        look(&mut self.record.borrow_mut())
+    }
+
+    /// The session.
+    pub(crate) fn session(&self) -> &SessionId {
+        &self.session
+    }
+}
+
+/// Unix time in milliseconds.
+pub(crate) fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}
