@@ -2,7 +2,7 @@
 
 use std::{
     ffi::CString,
-    fs,
+    fs::{self, File},
     io::{self, Write as _},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -73,7 +73,7 @@ fn open_source(mount: &Mount) -> io::Result<Source> {
     let (path, attributes) = match mount {
         Mount::ReadOnly { source, .. } => (source.clone(), READ_ONLY | NO_SUID | NO_DEV),
         Mount::Writable { source, .. } => (source.clone(), NO_SUID | NO_DEV),
-        Mount::Worker => ("/proc/self/exe".to_owned(), READ_ONLY | NO_SUID | NO_DEV),
+        Mount::Worker => (own_name()?, READ_ONLY | NO_SUID | NO_DEV),
         Mount::Device { name } => {
             if !DEVICES.contains(&name.as_str()) {
                 return Err(io::Error::other(
@@ -93,8 +93,30 @@ fn open_source(mount: &Mount) -> io::Result<Source> {
         return Err(io::Error::other("a source is an absolute path"));
     }
     let tree = sys::open_tree(&CString::new(path)?)?;
+    if matches!(mount, Mount::Worker) && identity(&tree)? != identity(&File::open(OWN)?)? {
+        return Err(io::Error::other(
+            "the worker was replaced while it started: start again",
+        ));
+    }
     sys::set_mount(tree.as_fd(), attributes, true)?;
     Ok(Some(tree))
+}
+
+/// The running binary.
+const OWN: &str = "/proc/self/exe";
+
+/// Its name. The kernel's own link leads into the mount namespace in which it was executed, where
+/// nothing can be cloned from a new one; so it is opened by name and compared.
+fn own_name() -> io::Result<String> {
+    let name = fs::read_link(OWN)?;
+    name.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| io::Error::other("the worker's path is not UTF-8: install it elsewhere"))
+}
+
+fn identity(file: &impl AsFd) -> io::Result<(u64, u64)> {
+    let stat = fstat(file)?;
+    Ok((stat.st_dev, stat.st_ino))
 }
 
 /// A step's name for one mount, with the path inside.
