@@ -1,7 +1,8 @@
 //! The loop of pid 1: one thread, one poll, orders in, reports out.
 
 use std::{
-    os::fd::{AsFd as _, OwnedFd},
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -20,8 +21,6 @@ use crate::{
     resolve::resolve,
 };
 
-/// How often orphans are looked for while anything runs.
-const REAP_EVERY: Duration = Duration::from_millis(250);
 /// How long what runs may take to end at the session's end; then pid 1 leaves and the kernel ends it.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
@@ -34,6 +33,9 @@ pub enum ServeError {
     /// The workspace is not in the view.
     #[error("cannot open the workspace: {0}")]
     Workspace(Errno),
+    /// The kernel does not tell of children.
+    #[error("cannot hear of children that left: {0}")]
+    Children(io::Error),
     /// The wait itself failed.
     #[error("cannot wait for orders: {0}")]
     Wait(Errno),
@@ -77,6 +79,7 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(workspace, flags, Mode::empty()).map_err(ServeError::Workspace)?;
+    let children = hands.child_signal().map_err(ServeError::Children)?;
     let mut serving = Serving {
         hands,
         link: Link::new(link),
@@ -86,7 +89,7 @@ pub fn serve(
         images: Vec::new(),
         ending: false,
     };
-    let result = serving.run();
+    let result = serving.run(children.as_fd());
     serving.end_all();
     match result {
         // End-of-file is how a session ends when its supervisor is gone.
@@ -96,15 +99,19 @@ pub fn serve(
 }
 
 impl Serving {
-    fn run(&mut self) -> Result<(), ServeError> {
+    fn run(&mut self, children: BorrowedFd<'_>) -> Result<(), ServeError> {
         while !self.ending {
-            let heard = self.wait()?;
-            if heard {
+            if self.wait(children)? {
                 self.link.receive()?;
-                while let Some((order, descriptors)) = self.link.next_order()? {
+                while !self.ending
+                    && let Some((order, descriptors)) = self.link.next_order()?
+                {
                     self.carry_out(order, descriptors)?;
                 }
             }
+            // Emptied before anybody is reaped, so that no later signal is lost.
+            let mut signals = [0_u8; 1024];
+            while rustix::io::read(children, &mut signals).is_ok_and(|count| count > 0) {}
             self.tell_news()?;
             self.pump_images()?;
             self.link.flush()?;
@@ -113,12 +120,15 @@ impl Serving {
     }
 
     /// Waits for anything; says whether the link has something to read.
-    fn wait(&self) -> Result<bool, ServeError> {
+    fn wait(&self, children: BorrowedFd<'_>) -> Result<bool, ServeError> {
         let mut link = PollFlags::empty();
         // A supervisor that does not read gets no further order carried out.
         link.set(PollFlags::IN, !self.link.is_full());
         link.set(PollFlags::OUT, self.link.has_outgoing());
-        let mut fds = vec![PollFd::from_borrowed_fd(self.link.socket(), link)];
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.link.socket(), link),
+            PollFd::from_borrowed_fd(children, PollFlags::IN),
+        ];
         fds.extend(
             self.running
                 .iter()
@@ -142,21 +152,13 @@ impl Serving {
         Ok(gone || seen.contains(PollFlags::IN))
     }
 
+    /// Until the first pre-image counts as standing still; for ever if none is on its way.
     fn timeout(&self) -> Option<Timespec> {
-        let now = Instant::now();
-        let reap = (!self.running.is_empty()).then_some(REAP_EVERY);
-        let image = self
-            .images
-            .iter()
-            .map(|i| i.deadline().saturating_duration_since(now))
-            .min();
-        let shortest = match (reap, image) {
-            (Some(a), Some(b)) => a.min(b),
-            (one, other) => one.or(other)?,
-        };
+        let first = self.images.iter().map(PreImage::deadline).min()?;
+        let left = first.saturating_duration_since(Instant::now());
         Some(Timespec {
-            tv_sec: i64::try_from(shortest.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: shortest.subsec_nanos().into(),
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
         })
     }
 
@@ -309,12 +311,11 @@ impl Serving {
     /// Tells what became of what runs, then reaps orphans that came to pid 1.
     fn tell_news(&mut self) -> Result<(), ServeError> {
         for run in &mut self.running {
-            while let Some(news) = run.child.news() {
-                run.over |= !matches!(news, News::Started);
+            while !run.over
+                && let Some(news) = run.child.news()
+            {
+                run.over = !matches!(news, News::Started);
                 self.link.report(&run.name.report(news))?;
-                if run.over {
-                    break;
-                }
             }
         }
         self.running.retain(|run| !run.over);
@@ -354,8 +355,10 @@ impl Serving {
         let deadline = Instant::now() + LAST_WAIT;
         while !self.running.is_empty() && Instant::now() < deadline {
             for run in &mut self.running {
-                while let Some(news) = run.child.news() {
-                    run.over |= !matches!(news, News::Started);
+                while !run.over
+                    && let Some(news) = run.child.news()
+                {
+                    run.over = !matches!(news, News::Started);
                 }
             }
             self.running.retain(|run| !run.over);
