@@ -2,7 +2,7 @@
 //! says ready, and from then on only carries out orders.
 
 use std::{
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, IntoRawFd as _, OwnedFd},
     process::ExitCode,
 };
 
@@ -27,8 +27,8 @@ pub(crate) fn run() -> ExitCode {
     };
     match worker_jail::build(&spec, &[link.as_fd(), agent.as_fd()]) {
         Ok(Role::Outside(outside)) => {
-            // Hands alone holds the links: its end is their end.
-            drop((link, agent));
+            // `build` has closed them here: hands alone holds the links, its end is their end.
+            let _ = (link.into_raw_fd(), agent.into_raw_fd());
             wait(outside)
         }
         Ok(Role::PidOne(view)) => hands(view, &spec, link, agent),
