@@ -124,7 +124,15 @@ fn only_the_session_itself_is_writable_and_nothing_of_the_host_comes_unlisted() 
     assert_eq!(writable, [&own]);
     assert_eq!(
         spec.ceiling.write,
-        ["/srv/w", "/tmp", "/home/u", "/var/cache/x", "/dev"]
+        [
+            "/srv/w",
+            "/tmp",
+            "/home/u",
+            "/var/cache/x",
+            "/dev/shm",
+            "/dev/pts",
+            "/dev/ptmx"
+        ]
     );
     assert_eq!(spec.agent_read, ["/srv/w", WORKER_INSIDE]);
     assert_eq!((spec.limits.processes, spec.limits.file_size), (100, 1000));
