@@ -187,6 +187,35 @@ pub(crate) fn base() -> Filter {
     }
 }
 
+/// Where Landlock cannot scope signals: a command's filter on top of the base, which keeps hands,
+/// its warden and the agent out of its reach. Registers only, so there is no race; other processes
+/// of the session stay open, and the certificate says so.
+pub(crate) fn unscoped(kept: &[i32]) -> Filter {
+    let mut rules = Vec::new();
+    for number in [
+        libc::SYS_kill,
+        libc::SYS_tkill,
+        libc::SYS_tgkill,
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_pidfd_open,
+    ] {
+        // A negative number names a group, and -1 everything.
+        let mut clauses = vec![(vec![equals(0, -1)], REFUSED)];
+        for &pid in kept {
+            clauses.push((vec![equals(0, pid)], REFUSED));
+            clauses.push((vec![equals(0, pid.saturating_neg())], REFUSED));
+        }
+        rules.push(Rule::judged(number, clauses, Answer::Allow));
+    }
+    Filter {
+        rules,
+        newest: NEWEST,
+        unknown: ABSENT,
+        otherwise: Answer::Allow,
+    }
+}
+
 /// What the agent may call, whatever the arguments: its poll loop, reading, memory, time.
 const AGENT: &[i64] = &[
     libc::SYS_read,
@@ -197,6 +226,7 @@ const AGENT: &[i64] = &[
     libc::SYS_writev,
     libc::SYS_recvfrom,
     libc::SYS_close,
+    libc::SYS_close_range,
     libc::SYS_lseek,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
@@ -527,7 +557,7 @@ mod tests {
 
     #[test]
     fn no_table_lists_a_call_twice_and_each_fits_the_kernel() {
-        for filter in [base(), agent(1), reader(1)] {
+        for filter in [base(), agent(1), reader(1), unscoped(&[1, 2, 3])] {
             let mut numbers: Vec<i64> = filter.rules.iter().map(|rule| rule.number()).collect();
             let all = numbers.len();
             numbers.sort_unstable();
@@ -535,6 +565,28 @@ mod tests {
             assert_eq!(numbers.len(), all);
             assert!(compile(&filter).expect("compiles").len() < 4_096);
         }
+    }
+
+    #[test]
+    fn without_scopes_the_kept_ones_are_out_of_reach_by_number() {
+        let filter = unscoped(&[1, 7]);
+        for (wanted, pid) in [
+            (EPERM_ANSWER, 1),
+            (EPERM_ANSWER, -1),
+            (EPERM_ANSWER, -7),
+            (ALLOW, 8),
+            (ALLOW, 0),
+        ] {
+            assert_eq!(
+                judge(&filter, libc::SYS_kill, [pid, 9, 0, 0, 0, 0]),
+                wanted,
+                "{pid}"
+            );
+        }
+        assert_eq!(
+            judge(&filter, libc::SYS_pidfd_open, [7, 0, 0, 0, 0, 0]),
+            EPERM_ANSWER
+        );
     }
 
     #[test]

@@ -19,14 +19,16 @@ use nix::{
         signal::kill,
         stat::{Mode, umask},
     },
-    unistd::{Pid, execve, setsid},
+    unistd::{Pid, execve, getppid, setsid},
 };
 use protocol::{CommandLimits, Failure, FailureClass, Spawn, jail::Domain};
 
 use crate::{
+    calls,
     child::{Note, Stage},
     descriptors,
     domain::{self, Kernel},
+    filter,
     sys::{self, Poke},
 };
 
@@ -38,6 +40,8 @@ pub(crate) struct Command<'a> {
     cwd: &'a Path,
     domain: &'a Domain,
     limits: CommandLimits,
+    /// The agent's pid, if it runs.
+    agent: Option<i32>,
     /// Standard output and error.
     pub(crate) output: OwnedFd,
     /// Standard input, else `/dev/null`.
@@ -48,6 +52,7 @@ impl<'a> Command<'a> {
     /// Reads an order.
     pub(crate) fn new(
         order: &'a Spawn,
+        agent: Option<i32>,
         output: OwnedFd,
         stdin: Option<OwnedFd>,
     ) -> Result<Self, Failure> {
@@ -89,6 +94,7 @@ impl<'a> Command<'a> {
             cwd: Path::new(&order.cwd),
             domain: &order.domain,
             limits: order.limits,
+            agent,
             output,
             stdin,
         })
@@ -144,6 +150,11 @@ fn raise(kernel: Kernel, hands: i32, command: &Command<'_>, told: &OwnedFd) -> R
         return Err((Stage::Folder, libc::EACCES));
     }
     domain::enter(kernel, &domain::grants(command.domain)).map_err(|_| (Stage::Domain, 0))?;
+    if !kernel.scopes() {
+        let mut kept = vec![hands, getppid().as_raw()];
+        kept.extend(command.agent);
+        filter::install(&calls::unscoped(&kept)).map_err(|_| (Stage::Domain, 0))?;
+    }
     tripwire(kernel, hands, command.domain)
 }
 

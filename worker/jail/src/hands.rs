@@ -1,6 +1,7 @@
 //! Hands behind its walls, and what it may start.
 
 use std::{
+    cell::Cell,
     ffi::CString,
     fs::File,
     io,
@@ -70,6 +71,9 @@ pub struct Hands {
     spec: JailSpec,
     kernel: Kernel,
     standing: Standing,
+    /// The agent's pid once it was started: where signals cannot be scoped, commands' filters name
+    /// it.
+    agent: Cell<Option<i32>>,
 }
 
 impl View {
@@ -106,6 +110,7 @@ impl View {
             spec,
             kernel,
             standing,
+            agent: Cell::new(None),
         })
     }
 }
@@ -129,6 +134,12 @@ impl Hands {
         &self.standing
     }
 
+    /// The session's ceiling: what the widest command may touch.
+    #[must_use]
+    pub fn ceiling(&self) -> &Domain {
+        &self.spec.ceiling
+    }
+
     /// A descriptor that is readable when a child has left, for the poll loop; strangers among them
     /// are reaped by [`crate::reap_strangers`]. Read it empty before that.
     ///
@@ -144,8 +155,8 @@ impl Hands {
 
     /// Starts the agent (`provost-worker agent WALLS`): descriptors exactly 0 to 2 on `/dev/null`
     /// and 3 = `link`, no environment. It raises its own walls first thing: [`crate::confine_agent`].
-    /// The argument is JSON: the paths that it may read, the pretended ABI, the session. It travels as an
-    /// argument because the agent has neither an environment nor a fifth descriptor, and because it
+    /// The argument is JSON: the paths that it may read, the pretended ABI, the session. It travels
+    /// as an argument because the agent has neither an environment nor a fifth descriptor, and because it
     /// tells nothing: a list of the view's own paths.
     ///
     /// # Errors
@@ -153,11 +164,10 @@ impl Hands {
     pub fn start_agent(&self, link: OwnedFd) -> Result<Child, Failure> {
         let spec = &self.spec;
         let walls = agent::encode(&spec.agent_read, spec.pretend_abi, &spec.session);
-        self.start_direct(
-            "agent",
-            walls.map_err(|error| failed(&error, "the agent"))?,
-            &link,
-        )
+        let walls = walls.map_err(|error| failed(&error, "the agent cannot be started"))?;
+        let child = self.start_direct("agent", &walls, &link)?;
+        self.agent.set(Some(child.pid()));
+        Ok(child)
     }
 
     /// Starts a command under a warden of its own.
@@ -170,7 +180,7 @@ impl Hands {
         output: OwnedFd,
         stdin: Option<OwnedFd>,
     ) -> Result<Child, Failure> {
-        let command = Command::new(order, output, stdin)?;
+        let command = Command::new(order, self.agent.get(), output, stdin)?;
         let program = order.argv.first().map_or("", String::as_str);
         let start = || -> io::Result<Child> {
             let (controlled, control) = pipe2(OFlag::O_CLOEXEC)?;
@@ -212,7 +222,7 @@ impl Hands {
         };
         let walls = probe::encode(&charge, plan).map_err(|error| failed(&error, "the probe"))?;
         match domain {
-            ProbeDomain::Agent => self.start_direct("probe", walls, &findings),
+            ProbeDomain::Agent => self.start_direct("probe", &walls, &findings),
             ProbeDomain::Command => {
                 let order = self.probe_order(walls)?;
                 self.spawn(&order, findings, None)
@@ -245,11 +255,11 @@ impl Hands {
 
     /// Forks and executes a role of the worker itself, and waits (a moment, bounded) until the exec
     /// is done: nothing of hands is left in the child then.
-    fn start_direct(&self, role: &str, walls: String, third: &OwnedFd) -> Result<Child, Failure> {
+    fn start_direct(&self, role: &str, walls: &str, third: &OwnedFd) -> Result<Child, Failure> {
         let start = || -> io::Result<(Child, File)> {
             let text = |text: &str| CString::new(text).map_err(io::Error::other);
             let programs = [text(WORKERS[0])?, text(WORKERS[1])?];
-            let argv = [text("provost-worker")?, text(role)?, text(&walls)?];
+            let argv = [text("provost-worker")?, text(role)?, text(walls)?];
             let (status, told) = pipe2(OFlag::O_CLOEXEC)?;
             match sys::fork()? {
                 Fork::Child => {

@@ -1,2 +1,0 @@
-//! Walls, tried for real.
-fn main() {}
