@@ -36,6 +36,11 @@ pub struct Reads {
 /// Files whose reading is remembered; far more than a conversation holds.
 const SEEN: usize = 10_000;
 
+/// Names of project instructions, ours first.
+const PROJECT_FILES: [&str; 3] = ["PROVOST.md", "AGENTS.md", "CLAUDE.md"];
+/// Bytes of such a file; a larger one is not instructions.
+const PROJECT_FILE: u64 = 1024 * 1024;
+
 impl Reads {
     /// The reads of a session with these facts.
     #[must_use]
@@ -99,6 +104,17 @@ impl Reads {
         if let Some(path) = self.view.path(path) {
             self.remember(path, digest);
         }
+    }
+
+    /// The project's own instructions: the first of these files in the workspace root that has text.
+    #[must_use]
+    pub fn project_instructions(&self) -> Option<(String, String)> {
+        PROJECT_FILES.iter().find_map(|name| {
+            let path = self.view.path(name)?;
+            let bytes = self.view.read(&path, PROJECT_FILE).ok()?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            (!text.trim().is_empty()).then(|| ((*name).to_owned(), text))
+        })
     }
 
     fn remember(&mut self, path: ViewPath, digest: Digest) {

@@ -706,6 +706,18 @@ fn no_outcome_exceeds_what_the_model_may_get_and_all_stay_whole_text() {
 }
 
 #[test]
+fn the_first_project_file_with_text_is_the_projects_instructions() {
+    let mut room = Room::new(&[("CLAUDE.md", "c"), ("AGENTS.md", "  \n")]);
+    let found = |room: &Room| room.reads.project_instructions();
+    assert_eq!(found(&room), Some(("CLAUDE.md".into(), "c".into())));
+    room.put("AGENTS.md", b"a");
+    assert_eq!(found(&room), Some(("AGENTS.md".into(), "a".into())));
+    room = Room::new(&[]);
+    nix::unistd::mkfifo(&room.at("AGENTS.md"), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    assert_eq!(found(&room), None);
+}
+
+#[test]
 fn what_the_agent_does_not_carry_out_is_none() {
     let mut room = Room::new(&[]);
     let bash = input(Tool::Bash, &json!({"command": "ls"})).expect("good");
