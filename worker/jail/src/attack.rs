@@ -105,6 +105,12 @@ pub fn run(name: &str, plan: &ProbePlan, hands: i32) -> Option<Outcome> {
     Some(at::call(*poke))
 }
 
+/// Whether another process' limits can be asked for from here.
+#[must_use]
+pub fn limits_of(pid: i32) -> bool {
+    sys::poke(sys::Poke::Prlimit(pid)).is_ok()
+}
+
 /// How many processes the fork bomb makes at most, also bare.
 const BOMB: usize = 600;
 

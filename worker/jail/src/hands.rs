@@ -68,7 +68,7 @@ impl Standing {
 /// A process that stands behind hands' walls. Only it can start anything.
 #[derive(Debug)]
 pub struct Hands {
-    spec: JailSpec,
+    spec: Box<JailSpec>,
     kernel: Kernel,
     standing: Standing,
     /// The agent's pid once it was started: where signals cannot be scoped, commands' filters name

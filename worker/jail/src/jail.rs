@@ -89,7 +89,8 @@ pub(crate) fn exit_of(status: WaitStatus) -> Option<Exit> {
 /// Pid 1 in its view, capabilities still held: only [`View::confine_hands`] makes it usable.
 #[derive(Debug)]
 pub struct View {
-    pub(crate) spec: JailSpec,
+    // Boxed: the other role is two words.
+    pub(crate) spec: Box<JailSpec>,
 }
 
 impl View {
@@ -156,7 +157,9 @@ pub fn build(spec: &JailSpec, keep: &[BorrowedFd<'_>]) -> Result<Role, Unfit> {
         Fork::Child => {
             drop(alive);
             pid_one(spec, &sources, watch)?;
-            Ok(Role::PidOne(View { spec: spec.clone() }))
+            Ok(Role::PidOne(View {
+                spec: Box::new(spec.clone()),
+            }))
         }
     }
 }

@@ -25,6 +25,8 @@ mod domain;
 mod filter;
 mod hands;
 mod jail;
+#[cfg(test)]
+mod mutations;
 mod probe;
 mod reader;
 mod sys;

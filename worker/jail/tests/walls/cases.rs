@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     io::{BufRead as _, BufReader},
+    path::Path,
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -19,8 +20,11 @@ use crate::{
     scene::{ACCOUNT, As, Scene, ways},
 };
 
+/// One test.
+type Test = fn() -> Verdict;
+
 /// All tests by name.
-pub(crate) const ALL: &[(&str, fn() -> Verdict)] = &[
+pub(crate) const ALL: &[(&str, Test)] = &[
     ("a_box_stands_without_capabilities", stands),
     (
         "every_right_is_probed_and_held_in_both_domains",
@@ -34,6 +38,10 @@ pub(crate) const ALL: &[(&str, fn() -> Verdict)] = &[
     ("every_attack_is_refused_inside", attacks_inside),
     ("every_attack_of_ours_succeeds_bare", attacks_bare),
     ("a_box_dies_with_its_jail_and_with_its_supervisor", dies),
+    (
+        "a_reader_touches_what_it_was_given_and_nothing_else",
+        reader,
+    ),
     ("what_cannot_be_built_names_step_and_remedy", unfit),
 ];
 
@@ -269,6 +277,47 @@ fn dies() -> Verdict {
         check(gone_in_time(), || {
             format!("{way:?}: a command outlived its supervisor")
         })?;
+    }
+    Ok(())
+}
+
+fn reader() -> Verdict {
+    for way in ways() {
+        let scene = Scene::new(way)?;
+        let folder = Path::new(&scene.plan.outside_folder);
+        let workspace = folder.with_file_name("workspace");
+        let (folder, workspace) = (
+            scene.plan.outside_folder.as_str(),
+            told(workspace.display()),
+        );
+        // The reader of a root supervisor works as root; of an account, as that account.
+        let output = scene
+            .this_binary(&["reader", folder, &workspace])?
+            .output()
+            .map_err(told)?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let root = way == As::RootForAccount;
+        let wanted = [
+            ("write", true),
+            ("rename", true),
+            ("read", true),
+            ("chown", true),
+            ("capabilities", true),
+            ("write-read-only", false),
+            ("read-elsewhere", false),
+            ("list-root", false),
+            ("socket", false),
+            ("exec", false),
+            ("fork", false),
+            ("signal", false),
+            ("limits", false),
+        ];
+        for (name, worked) in wanted {
+            let line = format!("{name} {worked}");
+            check(said.lines().any(|said| said == line), || {
+                format!("{way:?} (root: {root}): wanted `{line}` in {said}")
+            })?;
+        }
     }
     Ok(())
 }

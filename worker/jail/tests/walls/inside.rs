@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{Read as _, Write as _},
     os::fd::OwnedFd,
+    path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -77,6 +78,55 @@ pub(crate) fn agent(walls: &str) -> ExitCode {
     let made = std::thread::Builder::new().spawn(|| {}).is_ok();
     text.push_str(&format!("thread {made}\n"));
     let _ = link.write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// The reader role: raises its walls, then tells what it can still do. `write` is a folder that
+/// it may change, `read` one that it may read.
+pub(crate) fn reader(write: &str, read: &str) -> ExitCode {
+    let (write, read) = (Path::new(write), Path::new(read));
+    if let Err(unfit) = worker_jail::confine_reader(&[write], &[read]) {
+        say(&format!("unfit: {unfit}"));
+        return ExitCode::from(77);
+    }
+    let root = nix::unistd::geteuid().is_root();
+    let parent = nix::unistd::getppid();
+    let status = |_: &str| -> bool {
+        // Root keeps four, an account none; both are read back by the walls themselves, and here by
+        // what they do: changing the owner of a file to another account.
+        let other = if root { Some(1) } else { None };
+        std::os::unix::fs::chown(write.join("secret"), other, None).is_ok()
+    };
+    let tries: [(&str, bool); 13] = [
+        ("write", std::fs::write(write.join("new"), "x").is_ok()),
+        ("rename", {
+            let made = std::fs::create_dir(write.join("sub")).is_ok();
+            made && std::fs::rename(write.join("new"), write.join("sub/new")).is_ok()
+        }),
+        ("read", std::fs::read(read.join("readme")).is_ok()),
+        ("chown", status("secret")),
+        (
+            "capabilities",
+            !root || std::fs::read(write.join("secret")).is_ok(),
+        ),
+        (
+            "write-read-only",
+            std::fs::write(read.join("new"), "x").is_ok(),
+        ),
+        ("read-elsewhere", std::fs::read("/etc/passwd").is_ok()),
+        ("list-root", std::fs::read_dir("/").is_ok()),
+        ("socket", std::net::UdpSocket::bind("127.0.0.1:0").is_ok()),
+        (
+            "exec",
+            std::process::Command::new("/bin/true").status().is_ok(),
+        ),
+        ("fork", std::thread::Builder::new().spawn(|| {}).is_ok()),
+        ("signal", nix::sys::signal::kill(parent, None).is_ok()),
+        ("limits", worker_jail::attack::limits_of(parent.as_raw())),
+    ];
+    for (name, worked) in tries {
+        say(&format!("{name} {worked}"));
+    }
     ExitCode::SUCCESS
 }
 

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         "agent" => inside::agent(word(1)),
         "probe" => ExitCode::from(worker_jail::probe_role(word(1))),
         "attack" => inside::attack(word(1), word(2), word(3)),
+        "reader" => inside::reader(word(1), word(2)),
         "none" => ExitCode::from(64),
         _ => run(&words),
     }
