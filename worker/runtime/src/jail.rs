@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use protocol::{Exit, jail::JailSpec};
+use protocol::{Exit, ROLE_HANDS, jail::JailSpec};
 use worker_jail::{Outside, Role, Unfit, View};
 
 use crate::{BUG, FAULT, UNFIT, spec};
@@ -38,6 +38,7 @@ pub(crate) fn run() -> ExitCode {
 
 /// Pid 1, from the finished view to its end.
 fn hands(view: View, spec: &JailSpec, link: OwnedFd, agent: OwnedFd) -> ExitCode {
+    crate::call_it(ROLE_HANDS);
     let greeted = view
         .pidfd()
         .and_then(|pidfd| worker_hands::greet(link.as_fd(), spec.session.clone(), pidfd.as_fd()));

@@ -5,7 +5,7 @@ mod jail;
 mod reader;
 mod spec;
 
-use std::process::ExitCode;
+use std::{ffi::CString, process::ExitCode};
 
 /// Left: a fault or an outage; the reason went over the link if there still was one.
 const FAULT: u8 = 1;
@@ -52,6 +52,7 @@ fn main() -> ExitCode {
     let word = words.next().unwrap_or_default();
     let argument = words.next().unwrap_or_default();
     if let Some(role) = ROLES.iter().find(|role| role.word == word) {
+        call_it(role.word);
         return (role.run)(&argument);
     }
     if word == "--version" {
@@ -61,12 +62,21 @@ fn main() -> ExitCode {
     write(&mut std::io::stderr().lock(), &explanation(), USAGE)
 }
 
+/// Names the process after its role, for `ps` and for who looks for what is left.
+fn call_it(role: &str) {
+    if let Ok(name) = CString::new(format!("provost-{role}")) {
+        // A name explains; nothing depends on it.
+        let _ = nix::sys::prctl::set_name(&name);
+    }
+}
+
 /// For a person who starts it by hand.
 fn explanation() -> String {
-    let mut text =
-        "provost-worker: started by `provost`, not by people; run `provost run \"TASK\"`. \
-                    It has a role for each of its processes:\n"
-            .to_owned();
+    let mut text = concat!(
+        "provost-worker: started by `provost`, not by people; run `provost run \"TASK\"`.\n",
+        "It has a role for each of its processes:\n",
+    )
+    .to_owned();
     for role in &ROLES {
         text.push_str(&format!("  {:<7} {}\n", role.word, role.may));
     }

@@ -89,10 +89,19 @@ impl Paths {
                 write: list(&[tree, manifest]),
                 made: Some((manifest.into(), 0o600)),
             },
-            Errand::List { tree, manifest, .. } => Self {
-                read: list(&[tree, manifest]),
-                ..Self::default()
-            },
+            Errand::List {
+                tree,
+                manifest,
+                workspace,
+                ..
+            } => {
+                let mut read: Vec<PathBuf> = list(&[tree, manifest]);
+                read.extend(workspace.iter().map(PathBuf::from));
+                Self {
+                    read,
+                    ..Self::default()
+                }
+            }
             Errand::Patch {
                 tree,
                 manifest,
