@@ -22,10 +22,11 @@ use protocol::{
     Resolved, SessionId, Spawn, bounds,
     frame::Decoder,
     jail::{JailSpec, Mount},
+    reader::{Errand, Finding, ReaderSpec},
 };
 use supervisor_sandbox::{
     ClaimedUid, Host, Jail, LaunchError, SessionPlace, WorkerBinary, command_environment,
-    find_worker, free_uid, jail_spec, launch, pipe_pair, send_order,
+    find_worker, free_uid, jail_spec, launch, pipe_pair, run_reader, send_order, situation,
 };
 
 /// An id that is surely nobody's: the overflow account.
@@ -238,6 +239,19 @@ fn assert_gone(word: &str) {
     }
 }
 
+/// No worker, alive or zombie, is a child of this process.
+fn assert_no_worker_left() {
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let entries = fs::read_dir("/proc").expect("proc");
+    let statuses = entries
+        .flatten()
+        .filter_map(|e| fs::read_to_string(e.path().join("status")).ok());
+    let left: Vec<String> = statuses
+        .filter(|status| status.contains(&own) && status.starts_with("Name:\tprovost-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 /// Each promise of a box, one after the other, under whoever runs it.
 fn all_promises() {
     commands_run_in_the_view();
@@ -246,6 +260,8 @@ fn all_promises() {
     bounds_hold();
     every_end_is_an_end();
     an_unfit_view_names_its_step();
+    a_reader_does_its_errand_and_no_other();
+    this_host_is_told();
 }
 
 fn commands_run_in_the_view() {
@@ -490,11 +506,7 @@ fn every_end_is_an_end() {
     // By being dropped.
     drop(begin());
     assert_gone(&word);
-    assert!(
-        holding("provost-worker").is_empty(),
-        "{:?}",
-        holding("provost-worker")
-    );
+    assert_no_worker_left();
 }
 
 fn an_unfit_view_names_its_step() {
@@ -515,6 +527,111 @@ fn an_unfit_view_names_its_step() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+fn a_reader_does_its_errand_and_no_other() {
+    let session = Session::new();
+    let at = |name: &str| {
+        session
+            .folder
+            .path()
+            .join(name)
+            .to_str()
+            .expect("utf-8")
+            .to_owned()
+    };
+    fs::create_dir_all(session.folder.path().join("work/src")).expect("made");
+    fs::write(at("work/src/main"), "text").expect("written");
+    fs::create_dir(at("copy")).expect("made");
+    let errand = |tree: &str| Errand::CopyIn {
+        workspace: at("work"),
+        tree: tree.to_owned(),
+        manifest: at("manifest"),
+        hide: Vec::new(),
+        max_bytes: 1000,
+        max_entries: 10,
+        owner: session.claim.as_ref().map(ClaimedUid::identity),
+    };
+    let run = |errand| {
+        let session = SessionId::parse("s-test").expect("valid");
+        let spec = ReaderSpec {
+            build: protocol::BUILD.to_owned(),
+            session,
+            errand,
+        };
+        let mut findings = Vec::new();
+        let result = run_reader(&worker(), &spec, &mut |finding| findings.push(finding));
+        (findings, result)
+    };
+    let (findings, result) = run(errand(&at("copy")));
+    result.expect("whole");
+    assert!(
+        matches!(findings.as_slice(), [Finding::Copied { bytes: 4, .. }]),
+        "{findings:?}"
+    );
+    assert_eq!(
+        fs::read_to_string(at("copy/src/main")).expect("copied"),
+        "text"
+    );
+    assert_eq!(
+        fs::metadata(at("copy/src/main")).expect("copied").uid(),
+        session.uid()
+    );
+    let (findings, result) = run(Errand::List {
+        tree: at("copy"),
+        manifest: at("manifest"),
+        hide: Vec::new(),
+        workspace: Some(at("work")),
+    });
+    result.expect("whole");
+    let [
+        Finding::Changes {
+            changes,
+            more: false,
+            ..
+        },
+    ] = findings.as_slice()
+    else {
+        panic!("{findings:?}")
+    };
+    assert!(changes.is_empty(), "{changes:?}");
+    // What cannot be done is a finding, and the reader leaves.
+    let (findings, result) = run(errand(&at("no/such/folder")));
+    result.expect("told");
+    assert!(
+        matches!(findings.as_slice(), [Finding::Failed { .. }]),
+        "{findings:?}"
+    );
+    // Another build's reader is refused before it touches anything.
+    let spec = ReaderSpec {
+        build: "0+0".to_owned(),
+        session: SessionId::parse("s-test").expect("valid"),
+        errand: Errand::Remove { folder: at("copy") },
+    };
+    let mut findings = Vec::new();
+    run_reader(&worker(), &spec, &mut |finding| findings.push(finding)).expect("told");
+    assert!(
+        matches!(findings.as_slice(), [Finding::Failed { .. }]),
+        "{findings:?}"
+    );
+    assert!(fs::exists(at("copy/src/main")).expect("looked"));
+    assert_no_worker_left();
+}
+
+fn this_host_is_told() {
+    let session = Session::new();
+    let found = situation(
+        &session.worker,
+        &settings(),
+        &session.tree(),
+        session.claim.as_ref(),
+    );
+    assert_eq!(found.namespaces, Ok(()));
+    assert!(
+        found.arch_ok && found.landlock_abi.is_some_and(|abi| abi >= 1),
+        "{found:?}"
+    );
+    assert_no_worker_left();
 }
 
 #[test]
