@@ -6,8 +6,10 @@ use std::{
     io::{Read as _, Write as _},
     os::{
         fd::{AsFd as _, BorrowedFd, OwnedFd},
+        linux::net::SocketAddrExt as _,
         unix::{
             fs::{MetadataExt as _, PermissionsExt as _, chown},
+            net::SocketAddr,
             process::CommandExt as _,
         },
     },
@@ -18,10 +20,10 @@ use std::{
 
 use policies::{Confinement, Filesystem, Limits, Mode, Models, Network, Settings, WorkspaceMode};
 use protocol::{
-    CommandId, CommandLimits, Digest, Exit, Failure, FailureClass, Order, Put, PutDone, Report,
-    Resolved, SessionId, Spawn, bounds,
+    CommandId, CommandLimits, Digest, Exit, Failure, FailureClass, Order, Probe, ProbeDomain, Put,
+    PutDone, Report, Request, Resolved, SessionId, Spawn, bounds,
     frame::Decoder,
-    jail::{JailSpec, Mount},
+    jail::{JailSpec, Mount, ProbePlan},
     reader::{Errand, Finding, ReaderSpec},
 };
 use supervisor_sandbox::{
@@ -257,6 +259,8 @@ fn all_promises() {
     commands_run_in_the_view();
     files_change_by_exchange();
     kill_is_complete();
+    the_agent_starts_once_and_its_end_is_told();
+    the_probes_speak();
     bounds_hold();
     every_end_is_an_end();
     an_unfit_view_names_its_step();
@@ -428,6 +432,109 @@ fn kill_is_complete() {
     assert_eq!((text.as_str(), exit.code), ("left\n", Some(0)));
     assert_eq!(left, 1);
     assert_gone(&word);
+}
+
+fn the_agent_starts_once_and_its_end_is_told() {
+    let session = Session::new();
+    let mut running = session.start();
+    running.order(&Order::StartAgent, &[]);
+    assert_eq!(running.report(), Report::AgentStarted);
+    let mut agent = &running.jail.agent;
+    agent
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("set");
+    let mut decoder = Decoder::new(bounds::FRAME);
+    let hello = loop {
+        if let Some(request) = decoder.next_message::<Request>().expect("of the treaty") {
+            break request;
+        }
+        let mut bytes = [0_u8; 4096];
+        let got = agent.read(&mut bytes).expect("the agent greets in time");
+        assert_ne!(got, 0, "the agent is alive");
+        decoder.push(&bytes[..got]);
+    };
+    let Request::Hello(hello) = hello else {
+        panic!("{hello:?}")
+    };
+    hello
+        .check(protocol::ROLE_AGENT, &session.spec.session)
+        .expect("ours");
+    running.order(&Order::StartAgent, &[]);
+    let Report::Failed {
+        order: None,
+        command: None,
+        failure,
+    } = running.report()
+    else {
+        panic!("a second agent")
+    };
+    assert_eq!(failure.class, FailureClass::Limit);
+    // End-of-file on its link ends it.
+    running
+        .jail
+        .agent
+        .shutdown(std::net::Shutdown::Both)
+        .expect("shut");
+    assert!(matches!(running.report(), Report::AgentGone(_)));
+    // Commands live on without it.
+    assert_eq!(running.run("echo still").0, "still\n");
+}
+
+fn the_probes_speak() {
+    let session = Session::new();
+    let mut running = session.start();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let secret = session.folder.path().join("secret");
+    fs::write(&secret, "secret").expect("written");
+    let path = session.folder.path().join("socket");
+    let _unix = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+    let unheard = format!("provost-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&unheard).expect("an address");
+    let _abstract = std::os::unix::net::UnixListener::bind_addr(&address).expect("bound");
+    let text = |path: &Path| path.to_str().expect("utf-8").to_owned();
+    let plan = ProbePlan {
+        outside_file: text(&secret),
+        outside_folder: text(session.folder.path()),
+        hidden: Vec::new(),
+        tcp_port: tcp.local_addr().expect("bound").port(),
+        unix_path: text(&path),
+        unix_abstract: unheard,
+        supervisor_pid: i32::try_from(std::process::id()).expect("fits"),
+        workspace: session.spec.workspace.clone(),
+        tmp: "/tmp".to_owned(),
+    };
+    for (name, domain) in [("p1", ProbeDomain::Agent), ("p2", ProbeDomain::Command)] {
+        let (read, write) = pipe_pair().expect("pipe");
+        let probe = Order::Probe {
+            command: id(name),
+            domain,
+            plan: plan.clone(),
+        };
+        running.order(&probe, &[write.as_fd()]);
+        drop(write);
+        let found = read_all(read);
+        assert!(
+            matches!(running.report(), Report::Spawned { .. }),
+            "{found}"
+        );
+        assert!(
+            matches!(
+                running.report(),
+                Report::Exited {
+                    exit: Exit { code: Some(0), .. },
+                    ..
+                }
+            ),
+            "{found}"
+        );
+        let probes: Vec<Probe> = found
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a probe"))
+            .collect();
+        assert!(probes.len() > 5 && probes.iter().all(|probe| probe.domain == domain));
+        let open: Vec<_> = probes.iter().filter(|probe| !probe.held()).collect();
+        assert!(open.is_empty(), "{open:?}");
+    }
 }
 
 fn bounds_hold() {
