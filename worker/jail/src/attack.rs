@@ -15,7 +15,7 @@ use protocol::jail::ProbePlan;
 
 use crate::{
     attempt::{self as at, Ground, Outcome},
-    probe::CALLS,
+    cases::CALLS,
     sys::{self, Fork},
 };
 

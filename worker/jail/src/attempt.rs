@@ -381,6 +381,10 @@ pub(crate) fn controlling_terminal(_: &Ground<'_>) -> Outcome {
     )
 }
 
+pub(crate) fn type_into_terminal(_: &Ground<'_>) -> Outcome {
+    call(Poke::Tiocsti)
+}
+
 /// A call that the filter must answer itself.
 pub(crate) fn call(poke: Poke) -> Outcome {
     Outcome::by_filter(sys::poke(poke))

@@ -564,6 +564,21 @@ mod tests {
             numbers.dedup();
             assert_eq!(numbers.len(), all);
             assert!(compile(&filter).expect("compiles").len() < 4_096);
+            // Every row is found, by whatever way, and no number between rows hits one.
+            for number in 0..=i64::from(NEWEST) {
+                let alone = Filter {
+                    rules: filter
+                        .rules
+                        .iter()
+                        .filter(|rule| rule.is_for(number))
+                        .cloned()
+                        .collect(),
+                    ..filter.clone()
+                };
+                for args in [[0; 6], [1; 6], [-1; 6]] {
+                    assert_eq!(judge(&filter, number, args), judge(&alone, number, args));
+                }
+            }
         }
     }
 

@@ -122,8 +122,10 @@ const X32: u32 = 0x4000_0000;
 
 const LOAD: u16 = 0x20;
 const AND: u16 = 0x54;
+const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER: u16 = 0x25;
+const JUMP_AT_LEAST: u16 = 0x35;
 const JUMP_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
@@ -168,12 +170,7 @@ pub(crate) fn compile(filter: &Filter) -> Result<Vec<sock_filter>, FilterFailure
         step(LOAD, OFFSET_ARCH),
         when(JUMP_EQUAL, ARCH, 1),
         // Equal: over the kill.
-        sock_filter {
-            code: 0x05,
-            jt: 0,
-            jf: 0,
-            k: 1,
-        },
+        step(JUMP, 1),
         step(RETURN, Answer::Kill.code()),
         step(LOAD, OFFSET_NUMBER),
         when(JUMP_SET, X32, 1),
@@ -181,11 +178,42 @@ pub(crate) fn compile(filter: &Filter) -> Result<Vec<sock_filter>, FilterFailure
         when(JUMP_GREATER, filter.newest, 1),
         step(RETURN, filter.unknown.code()),
     ];
-    for rule in &filter.rules {
-        row(rule, &mut program)?;
-    }
-    program.push(step(RETURN, filter.otherwise.code()));
+    let mut rules: Vec<&Rule> = filter.rules.iter().collect();
+    rules.sort_by_key(|rule| rule.number);
+    search(&rules, filter.otherwise, &mut program)?;
     Ok(program)
+}
+
+/// Rows up to which a search goes on one by one.
+const FEW: usize = 4;
+
+/// A binary search over sorted rules. The kernel runs the program once for every call that there is
+/// when it is installed, so its longest way counts, not only its usual one.
+fn search(
+    rules: &[&Rule],
+    otherwise: Answer,
+    program: &mut Vec<sock_filter>,
+) -> Result<(), FilterFailure> {
+    let (left, right) = rules.split_at(rules.len() / 2);
+    let Some(first) = right.first().filter(|_| rules.len() > FEW) else {
+        for rule in rules {
+            row(rule, program)?;
+        }
+        program.push(step(RETURN, otherwise.code()));
+        return Ok(());
+    };
+    let misfit = |_| FilterFailure::Row(first.number);
+    let mut lower = Vec::new();
+    search(left, otherwise, &mut lower)?;
+    program.push(when(
+        JUMP_AT_LEAST,
+        u32::try_from(first.number).map_err(misfit)?,
+        1,
+    ));
+    // The conditional jump reaches only 255 instructions; this one reaches any.
+    program.push(step(JUMP, u32::try_from(lower.len()).map_err(misfit)?));
+    program.append(&mut lower);
+    search(right, otherwise, program)
 }
 
 /// One rule: entered with the number loaded, left by a return or, for another number, at its end.
@@ -246,7 +274,8 @@ pub(crate) mod tests {
                 JUMP_EQUAL => at += go(held == k),
                 JUMP_GREATER => at += go(held > k),
                 JUMP_SET => at += go(held & k != 0),
-                0x05 => at += usize::try_from(k).expect("small"),
+                JUMP_AT_LEAST => at += go(held >= k),
+                JUMP => at += usize::try_from(k).expect("small"),
                 RETURN => return k,
                 other => panic!("instruction {other:#x}"),
             }

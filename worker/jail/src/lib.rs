@@ -18,6 +18,7 @@ pub mod attack;
 mod attempt;
 mod calls;
 mod capabilities;
+mod cases;
 mod child;
 mod command;
 mod descriptors;

@@ -289,7 +289,7 @@ fn the_agents_filter_kills_what_its_domain_alone_refuses() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().display().to_string();
     let said = apart(|| {
-        agent::enter_domain(&[place.clone()], None).expect("a domain");
+        agent::enter_domain(std::slice::from_ref(&place), None).expect("a domain");
         let pid = match sys::fork() {
             Ok(Fork::Child) => {
                 agent::enter_filter().expect("a filter");
