@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use crate::{Entry, Secret};
 
 mod form;
+mod piece;
 mod stream;
 
 pub use stream::MaskStream;
@@ -88,6 +89,11 @@ impl Masker {
             return Cow::Borrowed(text);
         }
         Cow::Owned(self.masked(text, text.len()).0)
+    }
+
+    /// The keys themselves, as they are looked for.
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        self.forms.iter().filter_map(Form::key)
     }
 
     /// A JSON value without keys, neither in texts nor in names nor in figures.

@@ -1,11 +1,9 @@
 //! What a failed answer is: the body decides first, the status second; nothing here touches the wire.
 
 use serde::Deserialize;
+use supervisor_core::Masker;
 
-use crate::{
-    failure::{Class, InferError, one_line},
-    mask::Masker,
-};
+use crate::failure::{Class, InferError, one_line};
 
 /// Characters of a provider's own sentence that are shown.
 const SENTENCE: usize = 200;
@@ -128,14 +126,14 @@ impl Upstream {
         };
         if !self.kind.is_empty() {
             message.push(' ');
-            message.push_str(&one_line(&masker.mask(&self.kind), 64));
+            message.push_str(&one_line(&masker.mask_pieces(&self.kind), 64));
         }
         if matches!(self.status, Some(300..=399)) {
             message.push_str(": redirects are not followed, check base_url in providers.toml");
         } else if !self.message.is_empty() {
             // Masked before it is cut: half a key is no better than a whole one.
             message.push_str(": ");
-            message.push_str(&one_line(&masker.mask(&self.message), SENTENCE));
+            message.push_str(&one_line(&masker.mask_pieces(&self.message), SENTENCE));
         }
         if class == Class::Authentication {
             message.push_str(" (check the key: keys/");

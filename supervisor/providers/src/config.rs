@@ -1,7 +1,7 @@
 //! The provider rows: which dialect, address and key names a provider has. Embedded, overridden by the
 //! operator's own `providers.toml` and environment, never by anything in a workspace.
 
-use std::{collections::BTreeMap, io::Read as _, path::Path};
+use std::{collections::BTreeMap, io::Read as _, os::unix::fs::MetadataExt as _, path::Path};
 
 use protocol::bounds;
 use serde::Deserialize;
@@ -66,6 +66,12 @@ pub enum ConfigFailure {
         path: String,
         /// Why.
         source: std::io::Error,
+    },
+    /// Anybody could send the key elsewhere.
+    #[error("{path} is writable by every account of this machine: chmod o-w it")]
+    Open {
+        /// The file.
+        path: String,
     },
     /// A file is longer than any real one.
     #[error("{path} is larger than 1 MiB: it is no configuration file")]
@@ -290,17 +296,21 @@ fn row_failure(path: &str, provider: &str, problem: String) -> ConfigFailure {
 /// Reads a file that need not exist.
 fn read(path: &Path) -> Result<Option<(String, String)>, ConfigFailure> {
     let name = path.display().to_string();
+    let failed = |source| ConfigFailure::Read {
+        path: name.clone(),
+        source,
+    };
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(ConfigFailure::Read { path: name, source }),
+        Err(source) => return Err(failed(source)),
     };
+    if file.metadata().map_err(failed)?.mode() & 0o002 != 0 {
+        return Err(ConfigFailure::Open { path: name });
+    }
     let mut text = String::new();
-    let read = file.take(bounds::CONFIG_FILE + 1).read_to_string(&mut text);
-    read.map_err(|source| ConfigFailure::Read {
-        path: name.clone(),
-        source,
-    })?;
+    let mut bounded = file.take(bounds::CONFIG_FILE + 1);
+    bounded.read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > bounds::CONFIG_FILE {
         return Err(ConfigFailure::TooLarge { path: name });
     }
@@ -457,6 +467,37 @@ mod tests {
                 "{failure}"
             );
         }
+    }
+
+    #[test]
+    fn files_of_the_folder_are_read_where_they_exist_and_not_if_anybody_can_write_them() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let load = || Config::load(Some(folder.path()), &nothing);
+        assert_eq!(load().expect("no files").rows().count(), 3);
+        let providers = folder.path().join("providers.toml");
+        let models = folder.path().join("models.toml");
+        let row = "version = 1\n[provider.mine]\ndialect = \"anthropic\"\n";
+        std::fs::write(&providers, row).expect("written");
+        std::fs::write(
+            &models,
+            "version = 1\n[[model]]\nprovider = \"mine\"\nid = \"*\"\nwindow = 9\noutput = 8\n",
+        )
+        .expect("written");
+        let config = load().expect("good");
+        assert!(config.row("mine").is_some());
+        assert_eq!(config.models.limits("mine", "any"), (9, 8));
+        for path in [&models, &providers] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).expect("set");
+            let words = load().expect_err("open").to_string();
+            assert!(
+                words.contains("chmod") && words.contains(".toml"),
+                "{words}"
+            );
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).expect("set");
+        }
+        std::fs::write(&providers, "x".repeat(1 << 21)).expect("written");
+        assert!(matches!(load(), Err(ConfigFailure::TooLarge { .. })));
     }
 
     #[test]

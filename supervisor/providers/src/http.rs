@@ -14,9 +14,9 @@ use reqwest::{
     Client, Response, Url,
     header::{HeaderMap, HeaderValue},
 };
-use supervisor_core::Secret;
+use supervisor_core::{Masker, Secret};
 
-use crate::{Auth, Class, InferError, classify::Hints, config, failure::one_line, mask::Masker};
+use crate::{Auth, Class, InferError, classify::Hints, config, failure::one_line};
 
 /// How long each part of a call may take.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ impl HttpFault {
     }
 
     pub(crate) fn failure(&self, provider: &str, masker: &Masker) -> InferError {
-        let words = masker.mask(&format!("{provider}: {self}"));
+        let words = masker.mask_pieces(&format!("{provider}: {self}"));
         InferError::new(self.class(), one_line(&words, 400))
     }
 }

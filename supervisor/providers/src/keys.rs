@@ -10,7 +10,7 @@ use std::{
 
 use nix::libc;
 use protocol::bounds;
-use supervisor_core::{Infer, Permit, Secret};
+use supervisor_core::{Infer, Masker, Permit, Secret};
 
 use crate::{Auth, Row};
 
@@ -172,8 +172,8 @@ impl Vault {
 
     /// A masker of every key here, for what is about to be written.
     #[must_use]
-    pub fn masker(&self) -> supervisor_core::Masker {
-        supervisor_core::Masker::new(self.keys.values())
+    pub fn masker(&self) -> Masker {
+        Masker::new(self.keys.values())
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(from.expect("taken"), KeySource::File(file));
         assert_eq!(vault.keys["anthropic"].expose(), "sk-MARKER-1");
         assert!(!format!("{vault:?}").contains("MARKER"));
-        assert_eq!(vault.masker().mask("x sk-MARKER-1 y"), "x [masked] y");
+        assert_eq!(vault.masker().mask("x sk-MARKER-1 y"), "x masked-secret y");
     }
 
     #[test]

@@ -1,19 +1,18 @@
 //! Speaks to model vendors: pure wire mappings, and one file that does HTTP.
 //!
 //! [`Providers::infer`] spends a `Permit<Infer>`: it finds the provider's row, asks its circuit
-//! breaker, encodes the request in the row's dialect, carries it ([`http`] is the only file here that
-//! opens a connection or reads a key), decodes the stream, and retries what is worth it. Success is
+//! breaker, encodes the request in the row's dialect, carries it (`http.rs` is the only file here that
+//! opens a connection or shows a key), decodes the stream, and retries what is worth it. Success is
 //! the dialect's terminal event, never the end of the body.
 //!
 //! | part | pure | what for |
 //! | --- | --- | --- |
-//! | [`anthropic`], [`sse`](anthropic::Decoder) | yes | the Messages dialect |
+//! | [`anthropic`] | yes | the Messages dialect, from and to bytes |
 //! | [`Script`] | yes | answers from a conversation file, without key or network |
 //! | `classify`, [`InferError`] | yes | what a failure is, and whether trying again helps |
 //! | [`Config`], [`Models`] | yes | rows, windows, prices; embedded, overridden by the operator |
-//! | [`Masker`] | yes | keeps keys out of everything that is written or forwarded |
 //! | [`Vault`] | reads files | keys, lent only against a permit |
-//! | `http` | no | the wire |
+//! | `http` | no | the wire; wants a tokio runtime with time and I/O |
 //!
 //! What is absent: the record, budgets, the choice of the model, and anything read from a workspace.
 
@@ -23,7 +22,6 @@ mod config;
 mod failure;
 mod http;
 mod keys;
-mod mask;
 mod models;
 mod retry;
 mod route;
@@ -41,7 +39,6 @@ pub use config::{Auth, Config, ConfigFailure, Dialect, Row};
 pub use failure::{Class, InferError};
 pub use http::Limits;
 pub use keys::{KeyFailure, KeySource, Vault};
-pub use mask::{Masker, StreamMask};
 pub use models::{Model, Models, Price, Rates};
 pub use route::{BreakerChange, Providers};
 pub use script::{Script, ScriptFailure};

@@ -1,19 +1,20 @@
 //! One model call from permit to answer: row, breaker, attempts. Success is the terminal event.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use protocol::{Inference, bounds};
+use protocol::{Inference, Part, bounds};
 use supervisor_core::{
-    Infer, Permit, Secret,
+    Infer, Masker, Permit, Secret,
     breaker::{Breaker, Lease, Outcome, Phase},
 };
 
 use crate::{
-    Auth, Class, Config, Dialect, InferError, Limits, Masker, Row, Script, StreamMask,
+    Auth, Class, Config, Dialect, InferError, Limits, Row, Script,
     anthropic::{self, Decoder, StreamFault, Target},
     classify::{Hints, Upstream},
     http::{Answer, Http, Post},
@@ -233,7 +234,7 @@ impl Providers {
             let words = format!("{name} answered a web page, not a model: check base_url");
             return Err(InferError::new(Class::Other, words));
         }
-        let mut stream = StreamMask::new(masker);
+        let mut stream = masker.stream();
         let mut forward = |text: &str| on_text(&stream.push(text));
         let answer = read(name, infer, answer, masker, &mut forward).await?;
         on_text(&stream.finish());
@@ -364,21 +365,20 @@ fn stream_failure(name: &str, masker: &Masker, fault: StreamFault) -> InferError
 
 /// A provider that echoes the key into an answer must not hand it to the worker that way.
 fn clean(mut answer: Inference, masker: &Masker) -> Inference {
-    use protocol::Part;
+    let mask = |text: &mut String| {
+        if let Cow::Owned(masked) = masker.mask(text) {
+            *text = masked;
+        }
+    };
     for part in &mut answer.message.parts {
         match part {
-            Part::Text { text } => *text = masker.mask(text),
-            Part::Reasoning { raw, .. } => *raw = masker.mask(raw),
+            Part::Text { text } => mask(text),
+            Part::Reasoning { raw, .. } => mask(raw),
             Part::ToolCall { input, name, .. } => {
-                *name = masker.mask(name);
-                let text = input.to_string();
-                if masker.finds(&text) {
-                    let masked = masker.mask(&text);
-                    *input = serde_json::from_str(&masked)
-                        .unwrap_or_else(|_| serde_json::json!({"_invalid": masked}));
-                }
+                mask(name);
+                masker.mask_value(input);
             }
-            Part::ToolResult { content, .. } => *content = masker.mask(content),
+            Part::ToolResult { content, .. } => mask(content),
         }
     }
     answer

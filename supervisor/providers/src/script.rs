@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, io::Read as _, path::Path, time::Duration};
 use protocol::{CallId, Inference, Message, Part, Role, StopReason, Usage, bounds};
 use regex::Regex;
 use serde::Deserialize;
+use supervisor_core::Masker;
 
 use crate::{
     Class, InferError,
     classify::{Hints, Upstream},
     failure::one_line,
-    mask::Masker,
     retry::{self, Backoff},
 };
 

@@ -489,12 +489,12 @@ async fn a_key_that_the_provider_echoes_into_its_answer_stays_outside() {
     let server = Faults::start(vec![Act::stream(sse(&events)).pieces(9)]).await;
     let (result, forwarded) = call(&providers(&server.url())).await;
     let answer = result.expect("an answer");
-    assert_eq!(forwarded, "[masked] is it");
+    assert_eq!(forwarded, "masked-secret is it");
     assert_eq!(answer.message.text(), forwarded);
     let Part::ToolCall { input, .. } = &answer.message.parts[1] else {
         panic!("{answer:?}")
     };
-    assert_eq!(input, &json!({"command": "echo [masked]"}));
+    assert_eq!(input, &json!({"command": "echo masked-secret"}));
 }
 
 #[tokio::test]

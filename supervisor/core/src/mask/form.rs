@@ -41,6 +41,14 @@ impl Form {
         forms
     }
 
+    /// The key itself, if this is its plain form.
+    pub(super) fn key(&self) -> Option<&str> {
+        match self {
+            Self::Text(key) => Some(key.expose()),
+            Self::Hex(_) | Self::Base64(_) => None,
+        }
+    }
+
     pub(super) fn may_begin_with(&self, byte: u8) -> bool {
         match self {
             Self::Text(key) => {
