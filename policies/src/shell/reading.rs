@@ -9,8 +9,20 @@ pub struct Reading {
     pub simples: Vec<Simple>,
     /// Every redirection to or from a file.
     pub redirects: Vec<Redirect>,
+    /// Every pipe, for lines whose ends are groups or loops rather than simple commands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pipes: Vec<Pipe>,
     /// Why the line is not understood as a whole, if it is not; what was found is still listed.
     pub doubt: Option<String>,
+}
+
+/// A pipe: everything in `from` may write into everything in `into`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pipe {
+    /// Indices of the simple commands before it.
+    pub from: std::ops::Range<usize>,
+    /// Indices of the simple commands behind it.
+    pub into: std::ops::Range<usize>,
 }
 
 /// One simple command.

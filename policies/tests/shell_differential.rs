@@ -1,0 +1,517 @@
+//! What bash starts must be what the reader lists, or the reader must say that it does not
+//! understand: held on a corpus and on lines made at random, against bash itself.
+//!
+//! Every program is a stub that logs its arguments; common builtins are functions that log and go
+//! on. Each line runs twice, with stubs that succeed and with stubs that fail, in an empty folder.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test fails by panicking and says why it skips"
+)]
+
+use std::{
+    cell::Cell,
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use policies::shell::{Reading, Simple, read};
+
+/// Programs that are stubs.
+const STUBS: &[&str] = &[
+    "a",
+    "b",
+    "c",
+    "d",
+    "apt-get",
+    "awk",
+    "base64",
+    "basename",
+    "cargo",
+    "cat",
+    "chmod",
+    "cmake",
+    "cp",
+    "curl",
+    "cut",
+    "date",
+    "diff",
+    "dirname",
+    "docker",
+    "du",
+    "expr",
+    "git",
+    "go",
+    "grep",
+    "head",
+    "id",
+    "jq",
+    "ln",
+    "ls",
+    "make",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "node",
+    "npm",
+    "nproc",
+    "pip",
+    "psql",
+    "pytest",
+    "python",
+    "python3",
+    "readlink",
+    "realpath",
+    "rg",
+    "rm",
+    "rustc",
+    "sed",
+    "seq",
+    "sleep",
+    "sort",
+    "sqlite3",
+    "ssh",
+    "stat",
+    "sudo",
+    "tail",
+    "tar",
+    "tee",
+    "touch",
+    "tr",
+    "tree",
+    "uniq",
+    "unzip",
+    "wc",
+    "wget",
+    "which",
+    "yes",
+    "zip",
+    "[[",
+    "if",
+    "x y",
+    "it's",
+    "caf\u{e9}",
+];
+/// Builtins that log and go on.
+const BUILTINS: &[&str] = &["echo", "printf", "true", "false", "pwd", "kill", "type"];
+/// Programs that are themselves, because they start others.
+const REAL: &[&str] = &[
+    "bash", "env", "find", "nice", "nohup", "setsid", "sh", "timeout", "xargs",
+];
+
+struct Bench {
+    root: PathBuf,
+    runs: Cell<u32>,
+    bash: PathBuf,
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}
+
+impl Bench {
+    /// `None` where there is no bash.
+    fn new(name: &str) -> Option<Self> {
+        let Some(bash) = on_path("bash") else {
+            eprintln!("skipped: no bash on PATH to compare with");
+            return None;
+        };
+        let root = std::env::temp_dir().join(format!("shell-{name}-{}", std::process::id()));
+        let bin = root.join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        let log = root.join("log");
+        let stub = bin.join(".stub");
+        let text = format!(
+            "#!{} -p\nbuiltin printf '%s\\0' \"$#\" \"${{0##*/}}\" \"$@\" >>\"${{SHELL_LOG:-{}}}\"\nexit \"$(<{})\"\n",
+            bash.display(),
+            log.display(),
+            root.join("status").display()
+        );
+        fs::write(&stub, text).unwrap();
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
+        for name in STUBS {
+            symlink(&stub, bin.join(name)).unwrap();
+        }
+        for name in REAL {
+            let target = if *name == "sh" {
+                Some(bash.clone())
+            } else {
+                on_path(name)
+            };
+            if let Some(target) = target {
+                symlink(target, bin.join(name)).unwrap();
+            }
+        }
+        Some(Self {
+            root,
+            bash,
+            runs: Cell::new(0),
+        })
+    }
+
+    /// Runs a line and returns the argument lists of what was started.
+    fn started(&self, line: &str, status: u8) -> Vec<Vec<String>> {
+        let folder = self.root.join("empty");
+        let _absent = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        // A log of its own, so that what an earlier line left running does not count; where the
+        // environment is lost the common one is used.
+        self.runs.set(self.runs.get() + 1);
+        let log = self.root.join(format!("log{}", self.runs.get()));
+        let common = self.root.join("log");
+        fs::write(&log, "").unwrap();
+        fs::write(&common, "").unwrap();
+        fs::write(self.root.join("status"), status.to_string()).unwrap();
+        let mut command = Command::new(&self.bash);
+        command
+            .args(["--norc", "--noprofile", "-c", line])
+            .current_dir(&folder)
+            .env_clear()
+            .env("PATH", self.root.join("bin"))
+            .env("HOME", &folder)
+            .env("LANG", "C.UTF-8")
+            .env("SHELL_LOG", &log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        for name in BUILTINS {
+            let body = format!(
+                "() {{ builtin printf '%s\\0' \"$#\" {name} \"$@\" >>{}; builtin {name} \"$@\"; }}",
+                log.display()
+            );
+            command.env(format!("BASH_FUNC_{name}%%"), body);
+        }
+        let missing = format!(
+            "() {{ builtin printf '%s\\0' \"$(($#-1))\" \"$@\" >>{}; return {status}; }}",
+            log.display()
+        );
+        command.env("BASH_FUNC_command_not_found_handle%%", missing);
+        let mut child = command.spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() > end {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Jobs in the background may still be logging.
+        if line.contains('&') || line.contains("coproc") || line.contains(">(") {
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        let mut found = records(&fs::read(&log).unwrap());
+        found.extend(records(&fs::read(&common).unwrap()));
+        found
+    }
+
+    /// Says what is wrong with the reading of a line, if anything.
+    fn judge(&self, line: &str, reading: &Reading) -> Option<String> {
+        if reading.doubt.is_some() {
+            return None;
+        }
+        for status in [0, 1] {
+            for argv in self.started(line, status) {
+                if !reading
+                    .simples
+                    .iter()
+                    .any(|simple| matches(simple, &argv, &self.root))
+                {
+                    let listed: Vec<&str> =
+                        reading.simples.iter().map(|s| s.text.as_str()).collect();
+                    return Some(format!("{line:?} started {argv:?}, listed were {listed:?}"));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _gone = fs::remove_dir_all(&self.root);
+    }
+}
+
+fn records(log: &[u8]) -> Vec<Vec<String>> {
+    let mut fields = log
+        .split(|byte| *byte == 0)
+        .map(|field| String::from_utf8_lossy(field).into_owned());
+    let mut records = Vec::new();
+    while let Some(count) = fields.next().filter(|field| !field.is_empty()) {
+        let count: usize = count
+            .parse()
+            .unwrap_or_else(|_| panic!("torn log: {count:?}"));
+        records.push(fields.by_ref().take(count + 1).collect());
+    }
+    records
+}
+
+/// Whether an argument list is one that the simple command can become.
+fn matches(simple: &Simple, argv: &[String], root: &Path) -> bool {
+    let home = root.join("empty").display().to_string();
+    let (Some(name), Some((program, args))) = (simple.name(), argv.split_first()) else {
+        return false;
+    };
+    if name != program.rsplit('/').next().unwrap_or(program) {
+        return false;
+    }
+    // A literal is itself; anything else is any number of words.
+    let mut reachable = vec![false; args.len() + 1];
+    reachable[0] = true;
+    for word in &simple.args {
+        let mut next = vec![false; args.len() + 1];
+        for at in (0..=args.len()).filter(|at| reachable[*at]) {
+            match &word.literal {
+                Some(text) => {
+                    let expanded = text.replacen('~', &home, 1);
+                    if args
+                        .get(at)
+                        .is_some_and(|arg| arg == text || *arg == expanded)
+                    {
+                        next[at + 1] = true;
+                    }
+                }
+                None => next[at..].fill(true),
+            }
+        }
+        reachable = next;
+    }
+    reachable[args.len()]
+}
+
+/// Lines of the corpus: `+` must be understood, `?` must be a doubt; `⏎` is a line break.
+fn corpus() -> Vec<(bool, String)> {
+    let text = include_str!("corpus/lines.txt");
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("##"));
+    lines
+        .map(|line| {
+            let (mark, rest) = line.split_at(2);
+            assert!(matches!(mark, "+ " | "? "), "no mark: {line}");
+            (mark == "+ ", rest.replace('⏎', "\n"))
+        })
+        .collect()
+}
+
+#[test]
+fn the_corpus_is_understood_or_doubted_as_marked() {
+    let lines = corpus();
+    assert!(lines.len() >= 300, "{} lines", lines.len());
+    let mut wrong = Vec::new();
+    for (understood, line) in &lines {
+        let reading = read(line);
+        if reading.doubt.is_none() != *understood {
+            wrong.push(format!("{line:?}: {:?}", reading.doubt));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn bash_starts_nothing_of_the_corpus_that_is_not_listed() {
+    let Some(bench) = Bench::new("corpus") else {
+        return;
+    };
+    let wrong: Vec<String> = corpus()
+        .iter()
+        .filter_map(|(_, line)| bench.judge(line, &read(line)))
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn the_comparison_itself_can_fail() {
+    let Some(bench) = Bench::new("sabotage") else {
+        return;
+    };
+    let mut reading = read("true; rm x");
+    reading.simples.pop();
+    assert!(
+        bench.judge("true; rm x", &reading).is_some(),
+        "a command left out was not noticed"
+    );
+    let other = read("true; rm y");
+    assert!(
+        bench.judge("true; rm x", &other).is_some(),
+        "another argument was not noticed"
+    );
+}
+
+/// Pieces that random lines are made of. No piece names a place outside the folder.
+const PIECES: &[&str] = &[
+    "a",
+    "b",
+    "c",
+    "d",
+    "echo",
+    "true",
+    "x",
+    "y",
+    " ",
+    " ",
+    " ",
+    " ",
+    ";",
+    ";",
+    "&&",
+    "||",
+    "|",
+    "|&",
+    "&",
+    "\n",
+    "\n",
+    "(",
+    ")",
+    "{ ",
+    " }",
+    "; }",
+    "if ",
+    "; then ",
+    "; fi",
+    "else ",
+    "while false; do ",
+    "; done",
+    "for i in ",
+    "; do ",
+    "case x in ",
+    "x) ",
+    ";;",
+    " esac",
+    "[[ ",
+    " ]]",
+    "((",
+    "))",
+    "! ",
+    "time ",
+    "'",
+    "'",
+    "\"",
+    "\"",
+    "\\",
+    "\\\n",
+    "$'",
+    "$\"",
+    "$(",
+    "`",
+    "${x:-",
+    "${x}",
+    "${x#",
+    "}",
+    "$((",
+    "1",
+    "+",
+    "$x",
+    "$",
+    "<(",
+    ">(",
+    "<f",
+    ">f",
+    ">>f",
+    "2>&1",
+    "&>f",
+    "<<E\n",
+    "<<'E'\n",
+    "<<-E\n",
+    "\nE\n",
+    "E",
+    "<<<",
+    "#",
+    " # ",
+    "*",
+    "?",
+    "{a,b}",
+    "~",
+    "x=1 ",
+    "x=$(",
+    "x=(",
+    "eval ",
+    "env ",
+    "sh -c ",
+    "xargs ",
+    "f() { a; }; ",
+    "f",
+    "=~ ",
+    "-eq ",
+    "\t",
+    "=",
+    "é",
+    "@(",
+    "!(",
+    "coproc ",
+    "timeout 1 ",
+    "$[",
+    "]",
+    "[",
+    "x[",
+    "]=",
+    "\\'",
+    "\\\"",
+    "\\`",
+    "\\$",
+    "function f ",
+    "in ",
+    "do ",
+];
+
+#[test]
+fn bash_starts_nothing_of_random_lines_that_is_not_listed() {
+    let Some(bench) = Bench::new("random") else {
+        return;
+    };
+    // A fixed sequence, so that a failure is the same everywhere; ROUNDS makes it longer.
+    let rounds: u64 = std::env::var("ROUNDS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(120);
+    let mut state: u64 = std::env::var("SEED")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(7);
+    let mut next = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for _ in 0..rounds {
+        // Most random lines make no sense; take those that are understood.
+        let line = loop {
+            let length = 2 + next(12);
+            let line: String = (0..length).map(|_| PIECES[next(PIECES.len())]).collect();
+            if read(&line).doubt.is_none() && !line.contains("f |") {
+                break line;
+            }
+        };
+        compared += 1;
+        wrong.extend(bench.judge(&line, &read(&line)));
+    }
+    assert!(
+        compared > 0 && wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
