@@ -7,10 +7,13 @@
 
 mod action;
 pub mod evaluate;
+mod glob;
 pub mod normalise;
 pub mod parse;
 mod path;
 mod policy;
+pub mod project;
+mod protected;
 pub mod safety;
 pub mod shell;
 pub mod sql;
@@ -23,4 +26,5 @@ pub use policy::{
     CommandPattern, Confinement, Database, Examples, Filesystem, Layer, LayerName, Limits, Models,
     Network, Policy, Rule, Settings, WorkspaceMode,
 };
+pub use protected::protected;
 pub use verdict::{Decision, Mode, PartVerdict, Stage, Verdict};

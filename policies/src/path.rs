@@ -65,7 +65,11 @@ impl ViewPath {
             return self.0.strip_prefix('/');
         }
         let rest = self.0.strip_prefix(root.trim_end_matches('/'))?;
-        if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+        if rest.is_empty() {
+            Some("")
+        } else {
+            rest.strip_prefix('/')
+        }
     }
 
     /// The last component, empty for the root.

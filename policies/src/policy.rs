@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{Floor, Right};
+use protocol::{Digest, Floor, Right, bounds};
 use serde::{Deserialize, Serialize};
 
 use crate::{Decision, Mode};
@@ -32,6 +32,60 @@ pub struct Policy {
     pub layers: Vec<Layer>,
     /// Settings after merging (each layer only tightens).
     pub settings: Settings,
+}
+
+impl Policy {
+    /// A policy of defaults, with no rule of its own.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self {
+            name: "plain".to_owned(),
+            layers: Vec::new(),
+            settings: Settings::default(),
+        }
+    }
+
+    /// The digest over the canonical JSON: fields in the order of the types, maps by key.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        // The types hold no map with keys that are not strings, and no float that is not finite, so
+        // that writing cannot fail; were it to, the digest of nothing matches no policy.
+        Digest::of(&serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// The rule that a verdict names, for its place in the file ([`Rule::at`]).
+    #[must_use]
+    pub fn rule(&self, layer: &str, id: &str) -> Option<&Rule> {
+        self.layers
+            .iter()
+            .filter(|candidate| candidate.name.as_str() == layer)
+            .flat_map(|layer| &layer.rules)
+            .find(|rule| rule.id == id)
+    }
+
+    /// The declared database of that name; an empty name means the only one.
+    #[must_use]
+    pub fn database(&self, name: &str) -> Option<&Database> {
+        match (name, self.settings.databases.as_slice()) {
+            ("", [only]) => Some(only),
+            ("", _) => None,
+            (_, all) => all.iter().find(|database| database.name == name),
+        }
+    }
+}
+
+impl LayerName {
+    /// As written in verdicts.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::Organisation => "organisation",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Session => "session",
+        }
+    }
 }
 
 /// One layer: a file and what it extends.
@@ -105,6 +159,44 @@ pub struct Settings {
     pub models: Models,
     /// Databases.
     pub databases: Vec<Database>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::OnRequest,
+            confinement: Confinement {
+                backend: "landlock".to_owned(),
+                namespaces: true,
+                workspace: WorkspaceMode::Copy,
+                rights: Right::ALL
+                    .iter()
+                    .map(|&right| (right, Floor::Required))
+                    .collect(),
+            },
+            filesystem: Filesystem::default(),
+            network: Network::default(),
+            limits: Limits::default(),
+            models: Models::default(),
+            databases: Vec::new(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: bounds::MEMORY,
+            processes: bounds::PROCESSES,
+            disk: bounds::DISK,
+            wall: bounds::WALL.as_secs(),
+            output: bounds::OUTPUT_SPOOL,
+            turns: bounds::TURNS,
+            iterations: bounds::ITERATIONS,
+            cost_usd: None,
+            tokens: None,
+        }
+    }
 }
 
 /// `[confinement]`.

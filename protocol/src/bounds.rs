@@ -99,6 +99,42 @@ bounds! {
     ITERATIONS: u32 = 100, "100", "a long task; a loop that spins ends";
     /// Turns of one session.
     TURNS: u32 = 100, "100", "a day's conversation";
+    /// Tool calls of one model answer.
+    CALLS_PER_ANSWER: usize = 100, "100 calls", "ten full batches; more comes in the next answer";
+    /// Answers in a row that hold only calls which no tool takes.
+    INVALID_ROUNDS: u32 = 5, "5 answers", "a model that cannot mend its calls by then will not";
+    /// Nudges in a row of a model that announces a step and stops.
+    NUDGES: u32 = 3, "3 in a row", "who does not move after three words is not moving";
+    /// Resumes in a row of an answer that the output limit cut.
+    RESUMES: u32 = 3, "3 in a row", "four answers' worth of text for one answer";
+    /// How often an empty answer is asked again.
+    EMPTY_ANSWERS: u32 = 1, "once", "an empty end may be an accident; two are a fault";
+    /// Tries again in a row of a failed model call.
+    RECOVERIES: u32 = 3, "3 in a row", "the supervisor's own retries and fallbacks come on top";
+    /// First wait of a backoff; doubled each time.
+    BACKOFF_FIRST: Duration = Duration::from_millis(250), "250 ms", "a short hiccup costs a blink";
+    /// Longest wait of a backoff.
+    BACKOFF_LONGEST: Duration = Duration::from_secs(30), "30 s", "a person still believes that something happens";
+    /// Longest wait that a provider's advice may cause.
+    RETRY_AFTER: Duration = Duration::from_secs(300), "300 s", "a turn that must sleep longer ends and says so";
+    /// Times that a circle of calls is run through before it is one.
+    CIRCLE_TIMES: usize = 3, "3 times", "a flaky test deserves one more try, not two";
+    /// Longest circle of rounds that is noticed.
+    CIRCLE_ROUNDS: usize = 4, "4 rounds", "install, build, test, look: the longest that was seen in the wild";
+    /// Bytes of project instructions that are shown to the model.
+    INSTRUCTIONS: usize = 32 * 1024, "32 KiB", "about 8,000 tokens in each call; the rest can be read";
+    /// How long what is under way may take after a cancel.
+    CANCEL_GRACE: Duration = Duration::from_secs(2), "2 s", "a command ends in milliseconds; a person does not wait longer";
+    /// How long one model call may take, with retries and fallbacks.
+    INFER_TIME: Duration = Duration::from_secs(3_600), "3,600 s", "a very long answer of a slow model; a lost reply ends the turn";
+    /// Entries that one glob or grep looks at.
+    WALK_ENTRIES: usize = 200_000, "200,000", "a workspace as large as it may be";
+    /// Folders below one another that glob and grep enter.
+    WALK_DEPTH: usize = 64, "64 levels", "no real project nests deeper; the stack stays small";
+    /// Results that one listing or glob returns.
+    PATHS_SHOWN: usize = 1_000, "1,000", "what a model can use; a narrower pattern finds the rest";
+    /// Files of a session whose reading the agent remembers.
+    FILES_READ: usize = 10_000, "10,000 files", "far more than a conversation holds";
     /// Bytes of one model answer.
     ANSWER: usize = 8 * 1024 * 1024, "8 MiB", "far above any output limit; a stuck stream ends";
     /// Bytes of one line in a provider's event stream.

@@ -1,1 +1,139 @@
 //! The safety check: detectors over actions, one file each; no mode, rule or grant lowers them.
+//!
+//! Each answers *deny*, or an *ask* that only a person may answer, once. They read what the grammar
+//! found, not the text, and explain more than they protect: the jail is the limit.
+
+mod credentials;
+mod destruction;
+mod download;
+mod misleading;
+mod own_places;
+mod spelling;
+
+use crate::{Action, Decision, Facts};
+
+pub use misleading::is_hidden;
+
+/// What a detector found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The detector.
+    pub id: &'static str,
+    /// Deny, or an ask that no rule can lower.
+    pub decision: Decision,
+    /// Why, as the beginning of a sentence.
+    pub why: &'static str,
+    /// About what, escaped and cut.
+    pub object: String,
+    /// What would work instead.
+    pub instead: Option<&'static str>,
+    /// Which part of a shell line: simple commands first, then redirections.
+    pub part: Option<usize>,
+}
+
+impl Finding {
+    /// A finding about `object`.
+    pub(crate) fn new(
+        id: &'static str,
+        decision: Decision,
+        why: &'static str,
+        object: &str,
+        instead: &'static str,
+    ) -> Self {
+        let object = object.chars().take(120).flat_map(visible).collect();
+        Self {
+            id,
+            decision,
+            why,
+            object,
+            instead: Some(instead),
+            part: None,
+        }
+    }
+
+    /// In which part of the line it was found.
+    pub(crate) fn at(mut self, part: usize) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// One sentence without a full stop.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        format!("{}: `{}`", self.why, self.object)
+    }
+}
+
+fn visible(c: char) -> Vec<char> {
+    if c.is_control() || is_hidden(c) {
+        c.escape_unicode().collect()
+    } else {
+        vec![c]
+    }
+}
+
+/// The detectors' ids, sorted.
+pub const DETECTORS: &[&str] = &[
+    credentials::ID,
+    download::ID,
+    misleading::ID,
+    own_places::ID,
+    destruction::ID,
+];
+
+/// Runs every detector.
+#[must_use]
+pub fn check(action: &Action, facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    destruction::detect(action, facts, &mut findings);
+    download::detect(action, &mut findings);
+    credentials::detect(action, facts, &mut findings);
+    own_places::detect(action, facts, &mut findings);
+    misleading::detect(action, &mut findings);
+    findings
+}
+
+#[cfg(test)]
+pub(crate) mod table {
+    //! Match and no-match examples of a detector, as a test.
+
+    use super::*;
+    use crate::{Run, shell};
+
+    pub(crate) fn facts() -> Facts {
+        Facts {
+            workspace: "/srv/app".into(),
+            home: "/home/u".into(),
+            system: vec!["/usr".into(), "/etc".into(), "/bin".into()],
+            interactive: true,
+        }
+    }
+
+    pub(crate) fn line(text: &str) -> Action {
+        Action::Run(Run {
+            line: text.into(),
+            reading: shell::read(text),
+            timeout_s: 60,
+            background: false,
+            stdin: None,
+        })
+    }
+
+    pub(crate) fn said(id: &str, action: &Action) -> Option<Decision> {
+        let findings = check(action, &facts());
+        findings
+            .into_iter()
+            .filter(|finding| finding.id == id)
+            .map(|finding| finding.decision)
+            .max()
+    }
+
+    pub(crate) fn holds(id: &str, matching: &[(&str, Decision)], differing: &[&str]) {
+        for (text, decision) in matching {
+            assert_eq!(said(id, &line(text)), Some(*decision), "must match: {text}");
+        }
+        for text in differing {
+            assert_eq!(said(id, &line(text)), None, "must not match: {text}");
+        }
+    }
+}

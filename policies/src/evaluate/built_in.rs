@@ -1,0 +1,255 @@
+//! What holds without any rule: protected names, what is not in the view, what is not understood, and
+//! the default for all the rest.
+
+use super::{
+    Word, loader,
+    subject::{Kind, Subject, Touch},
+};
+use crate::{
+    Action, Decision, Facts, FileVerb, Place, Policy, ViewPath, glob::Pattern, protected,
+    shell::Simple,
+};
+
+/// The built-in layer's word joined with what the rules said.
+pub(super) fn judge(
+    policy: &Policy,
+    action: &Action,
+    subject: &Subject<'_>,
+    said: Option<Word>,
+    facts: &Facts,
+) -> Word {
+    let own = match &subject.kind {
+        Kind::Command {
+            simple, touches, ..
+        } => command(policy, simple, touches, facts),
+        Kind::Redirect(touch) => redirect(policy, touch, &subject.text, facts),
+        Kind::File(touch) => touch
+            .paths
+            .first()
+            .and_then(|path| file(policy, path, touch.verb, facts)),
+        Kind::Query { database, .. } => query(policy, database),
+        Kind::Opaque => Some(opaque(action)),
+        Kind::Plain => None,
+    };
+    match (own, said) {
+        (Some(own), Some(said)) => own.or_stricter(said),
+        (Some(word), None) | (None, Some(word)) => word,
+        (None, None) => contained(),
+    }
+}
+
+/// Nobody spoke, and nothing leaves the jail.
+pub(super) fn contained() -> Word {
+    Word {
+        decision: Decision::Allow,
+        rule: "default".to_owned(),
+        layer: None,
+        reason: "it stays within the jail, and no rule speaks of it".to_owned(),
+        instead: None,
+        unread: false,
+    }
+}
+
+fn opaque(action: &Action) -> Word {
+    let doubt = match action {
+        Action::Run(run) => run.reading.doubt.as_deref().unwrap_or("no reason given"),
+        _ => "no reason given",
+    };
+    not_understood(format!("the line is not understood: {doubt}"))
+}
+
+fn not_understood(reason: String) -> Word {
+    let mut word = Word::built_in(Decision::Ask, "not-understood", reason)
+        .instead("write it plainly, or put it into a script in the workspace and run that");
+    word.unread = true;
+    word
+}
+
+fn command(policy: &Policy, simple: &Simple, touches: &[Touch], facts: &Facts) -> Option<Word> {
+    let variable = loader::variable(simple).map(|(name, why)| {
+        Word::built_in(Decision::Ask, "loader-variable", format!("`{name}` {why}"))
+            .instead("run the program without setting it")
+    });
+    let unread = simple
+        .program
+        .as_ref()
+        .filter(|program| program.literal.is_none())
+        .map(|program| {
+            let text: String = program.text.chars().take(80).collect();
+            not_understood(format!("which program `{text}` is shows only when it runs"))
+        });
+    let written = writes(simple).then(|| {
+        touches
+            .iter()
+            .filter(|touch| touch.verb == FileVerb::Write)
+            .flat_map(|touch| &touch.paths)
+            .find_map(|path| protected_name(policy, path, facts))
+    });
+    [unread, variable, written.flatten()]
+        .into_iter()
+        .flatten()
+        .reduce(Word::or_stricter)
+}
+
+/// Programs that write the files that they are given.
+fn writes(simple: &Simple) -> bool {
+    let name = simple.name().unwrap_or("");
+    let always = [
+        "cp", "mv", "install", "ln", "tee", "touch", "truncate", "dd", "chmod", "rsync", "rm",
+        "unlink",
+    ];
+    let in_place = ["sed", "perl"].contains(&name)
+        && simple
+            .literals()
+            .any(|word| word.starts_with("-i") || word.starts_with("--in-place"));
+    always.contains(&name) || in_place
+}
+
+fn protected_name(policy: &Policy, path: &ViewPath, facts: &Facts) -> Option<Word> {
+    let Place::Workspace(relative) = facts.place(path) else {
+        return None;
+    };
+    let why = protected(&relative, &policy.settings.filesystem.protect)?;
+    let reason = format!("writing `{relative}`, a protected name: {why}");
+    Some(
+        Word::built_in(Decision::Ask, "protected-name", reason)
+            .instead("leave it to a person: say in the answer what should change"),
+    )
+}
+
+/// What a device path is to a redirection.
+fn device(path: &ViewPath) -> bool {
+    let name = path.below("/dev").unwrap_or("");
+    let safe = [
+        "null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty", "ptmx",
+    ];
+    safe.contains(&name) || name.starts_with("fd/") || name.starts_with("pts/")
+}
+
+fn redirect(policy: &Policy, touch: &Touch, text: &str, facts: &Facts) -> Option<Word> {
+    let words = touch.paths.iter().filter_map(|path| {
+        if device(path) || path.below("/proc").is_some() && touch.verb == FileVerb::Read {
+            return None;
+        }
+        if path
+            .below("/dev/tcp")
+            .or_else(|| path.below("/dev/udp"))
+            .is_some()
+        {
+            let reason = format!("`{text}` reaches a host");
+            return Some(
+                Word::built_in(Decision::Ask, "outside-view", reason)
+                    .instead("there is no network in the jail; use what the workspace holds"),
+            );
+        }
+        match (facts.place(path), touch.verb) {
+            (Place::Workspace(_), FileVerb::Write) => {
+                hidden(policy, path, facts).or_else(|| protected_name(policy, path, facts))
+            }
+            (Place::Workspace(_), FileVerb::Read) => hidden(policy, path, facts),
+            (Place::Private, _) | (Place::System, FileVerb::Read) => None,
+            (Place::System, FileVerb::Write) => Some(outside(
+                Decision::Ask,
+                format!("`{path}` is read-only in the session's view"),
+            )),
+            (Place::Outside, _) => Some(outside(
+                Decision::Ask,
+                format!("`{path}` is not in the session's view"),
+            )),
+        }
+    });
+    words.reduce(Word::or_stricter)
+}
+
+fn outside(decision: Decision, reason: String) -> Word {
+    Word::built_in(decision, "outside-view", reason)
+        .instead("use the workspace, or /tmp for what is only needed meanwhile")
+}
+
+fn file(policy: &Policy, path: &ViewPath, verb: FileVerb, facts: &Facts) -> Option<Word> {
+    match (facts.place(path), verb) {
+        (Place::Workspace(_), FileVerb::Write) => {
+            hidden(policy, path, facts).or_else(|| protected_name(policy, path, facts))
+        }
+        (Place::Workspace(_), FileVerb::Read) => hidden(policy, path, facts),
+        (Place::Private, _) | (Place::System, FileVerb::Read) => None,
+        (Place::System, FileVerb::Write) => Some(outside(
+            Decision::Deny,
+            format!(
+                "`{path}` is read-only in the session's view, and no rule can change that here"
+            ),
+        )),
+        (Place::Outside, FileVerb::Read) => Some(outside(
+            Decision::Deny,
+            format!(
+                "`{path}` is not in the session's view: only the workspace, HOME, /tmp and the system's read-only folders are"
+            ),
+        )),
+        (Place::Outside, FileVerb::Write) => Some(outside(
+            Decision::Deny,
+            format!("`{path}` is not in the session's view, and no rule can change that here"),
+        )),
+    }
+}
+
+/// What is left out of the view: `[filesystem] hide`, and the files of declared databases.
+fn hidden(policy: &Policy, path: &ViewPath, facts: &Facts) -> Option<Word> {
+    let Place::Workspace(relative) = facts.place(path) else {
+        return None;
+    };
+    for database in &policy.settings.databases {
+        let Some(file) = ViewPath::new(&database.path, &facts.workspace, &facts.home) else {
+            continue;
+        };
+        let name = path.as_str().strip_prefix(file.as_str());
+        if matches!(name, Some("" | "-wal" | "-shm" | "-journal")) {
+            let reason = format!("`{relative}` is the declared database `{}`", database.name);
+            return Some(
+                Word::built_in(Decision::Deny, "hidden", reason)
+                    .instead("run_sql is the only door to it"),
+            );
+        }
+    }
+    let glob = policy.settings.filesystem.hide.iter().find(|glob| {
+        let text = glob
+            .strip_prefix('/')
+            .map_or_else(|| (*glob).clone(), |rest| format!("./{rest}"));
+        Pattern::parse(&text).is_ok_and(|pattern| pattern.covers(&relative, false))
+    })?;
+    let reason = format!("`{relative}` is hidden by `{glob}` and not in the view");
+    Some(Word::built_in(Decision::Deny, "hidden", reason).instead("work without it"))
+}
+
+fn query(policy: &Policy, database: &str) -> Option<Word> {
+    if policy.database(database).is_some() {
+        return None;
+    }
+    let names: Vec<&str> = policy
+        .settings
+        .databases
+        .iter()
+        .map(|database| database.name.as_str())
+        .collect();
+    let (reason, instead) = match (names.as_slice(), database) {
+        ([], _) => (
+            "no database is declared".to_owned(),
+            "declare one in the policy ([[database]]) or with --database NAME=FILE".to_owned(),
+        ),
+        (_, "") => (
+            "several databases are declared".to_owned(),
+            format!("name one of {}", names.join(", ")),
+        ),
+        (_, other) => {
+            let other: String = other
+                .chars()
+                .take(64)
+                .flat_map(char::escape_debug)
+                .collect();
+            (
+                format!("no database is declared as `{other}`"),
+                format!("name one of {}", names.join(", ")),
+            )
+        }
+    };
+    Some(Word::built_in(Decision::Deny, "undeclared-database", reason).instead(instead))
+}

@@ -1,0 +1,257 @@
+//! The heart: an action and a policy make a verdict.
+//!
+//! Safety check, then permissions, then mode. Permissions are an algebra: within a layer `deny > ask >
+//! allow`, where a more specific allow lowers that layer's own ask; over the layers the strictest word
+//! counts; if nobody spoke, what stays in the jail is allowed and what leaves it asks. The order of rules
+//! never matters.
+
+mod built_in;
+mod loader;
+mod pattern;
+mod speak;
+mod subject;
+
+use protocol::bounds;
+
+pub(crate) use pattern::{example_matches, host_contains, rule_contains};
+pub(crate) use subject::bases;
+
+use crate::{
+    Action, Decision, Facts, Mode, PartVerdict, Policy, Stage, Verdict,
+    safety::{self, Finding},
+    tools::Tool,
+};
+
+/// What permissions say of one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// Allow, ask or deny.
+    pub(crate) decision: Decision,
+    /// The deciding rule's id.
+    pub(crate) rule: String,
+    /// Its layer.
+    pub(crate) layer: Option<String>,
+    /// Why.
+    pub(crate) reason: String,
+    /// What would work instead.
+    pub(crate) instead: Option<String>,
+    /// Whether it comes from not understanding: an answer of *yes* in advance does not cover it.
+    pub(crate) unread: bool,
+}
+
+impl Word {
+    /// The law's own word, of the built-in layer.
+    pub(crate) fn built_in(decision: Decision, rule: &str, reason: impl Into<String>) -> Self {
+        Self {
+            decision,
+            rule: rule.to_owned(),
+            layer: Some("built-in".to_owned()),
+            reason: reason.into(),
+            instead: None,
+            unread: false,
+        }
+    }
+
+    /// With what would work instead.
+    pub(crate) fn instead(mut self, text: impl Into<String>) -> Self {
+        self.instead = Some(text.into());
+        self
+    }
+
+    /// The stricter of two; of equals the one that no advance answer covers, else the first.
+    pub(crate) fn or_stricter(self, other: Self) -> Self {
+        let rank = |word: &Self| (word.decision, word.decision == Decision::Ask && word.unread);
+        if rank(&other) > rank(&self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// Safety check, then permissions, then mode.
+///
+/// An *ask* stays an ask where `facts.interactive` is false: who has nobody to ask denies it, and says so.
+/// The parts of a shell line are told after the mode, so that the whole is the strictest of them.
+pub fn evaluate(policy: &Policy, mode: Mode, action: &Action, facts: &Facts) -> Verdict {
+    let findings = safety::check(action, facts);
+    let (word, mut parts) = permissions(policy, mode, action, facts);
+    for finding in &findings {
+        if let Some(part) = finding.part.and_then(|index| parts.get_mut(index))
+            && finding.decision >= part.verdict.decision
+        {
+            part.verdict.decision = finding.decision;
+            part.verdict.rule = Some(finding.id.to_owned());
+            part.verdict.reason = finding.reason();
+            part.once_only = true;
+        }
+    }
+    let worst = findings.into_iter().reduce(|worst, next| {
+        if next.decision > worst.decision {
+            next
+        } else {
+            worst
+        }
+    });
+    let verdict = match worst {
+        Some(finding) if finding.decision >= word.decision => from_finding(&finding),
+        _ => Verdict {
+            decision: word.decision,
+            stage: Stage::Permissions,
+            rule: Some(word.rule),
+            layer: word.layer,
+            reason: word.reason,
+            instead: word.instead,
+            parts: Vec::new(),
+            once_only: false,
+        },
+    };
+    let mut verdict = under(mode, verdict, word.unread);
+    verdict.parts = parts.into_iter().map(|part| part.under(mode)).collect();
+    verdict
+}
+
+fn from_finding(finding: &Finding) -> Verdict {
+    Verdict {
+        decision: finding.decision,
+        stage: Stage::Safety,
+        rule: Some(finding.id.to_owned()),
+        layer: Some("safety".to_owned()),
+        reason: finding.reason(),
+        instead: finding.instead.map(str::to_owned),
+        parts: Vec::new(),
+        once_only: finding.decision == Decision::Ask,
+    }
+}
+
+/// What a mode makes of an *ask*; everything else stays as it is.
+fn under(mode: Mode, mut verdict: Verdict, unread: bool) -> Verdict {
+    if verdict.decision != Decision::Ask {
+        return verdict;
+    }
+    match mode {
+        Mode::OnRequest => return verdict,
+        Mode::Never | Mode::Bypass if verdict.once_only => {
+            // A safety ask is answered by a person, once, or not at all.
+            verdict.decision = Decision::Deny;
+            verdict.once_only = false;
+            verdict.reason = format!("{}; mode {} asks nobody", verdict.reason, mode.as_str());
+            return verdict;
+        }
+        Mode::Never => {
+            verdict.decision = Decision::Deny;
+            verdict.reason = format!(
+                "mode never asks nobody, and this needs a yes: {}",
+                verdict.reason
+            );
+        }
+        Mode::Bypass if unread => {
+            verdict.decision = Decision::Deny;
+            verdict.reason = format!(
+                "mode bypass says yes only to what is understood: {}",
+                verdict.reason
+            );
+        }
+        Mode::Bypass => {
+            verdict.decision = Decision::Allow;
+            verdict.reason = format!("mode bypass says yes in advance: {}", verdict.reason);
+            verdict.instead = None;
+        }
+    }
+    verdict.stage = Stage::Mode;
+    verdict
+}
+
+/// One part of a line with what the mode needs to know of it.
+#[derive(Debug)]
+struct Part {
+    verdict: PartVerdict,
+    once_only: bool,
+    unread: bool,
+}
+
+impl Part {
+    fn under(mut self, mode: Mode) -> PartVerdict {
+        if self.verdict.decision == Decision::Ask {
+            self.verdict.decision = match mode {
+                Mode::OnRequest => Decision::Ask,
+                Mode::Never => Decision::Deny,
+                Mode::Bypass if self.once_only || self.unread => Decision::Deny,
+                Mode::Bypass => Decision::Allow,
+            };
+        }
+        self.verdict
+    }
+}
+
+/// Rules and defaults, without mode: the word on the whole, and on each part of a shell line.
+fn permissions(policy: &Policy, mode: Mode, action: &Action, facts: &Facts) -> (Word, Vec<Part>) {
+    let mut whole: Option<Word> = None;
+    let mut parts = Vec::new();
+    let subjects = subject::of(action, policy, facts);
+    let is_line = matches!(action, Action::Run(_));
+    if is_line && subjects.len() > bounds::LINE_PARTS {
+        return (too_many(policy, mode, facts, subjects.len()), parts);
+    }
+    for subject in &subjects {
+        let said = speak::layers(policy, subject, facts);
+        let word = built_in::judge(policy, action, subject, said, facts);
+        if is_line && !matches!(subject.kind, subject::Kind::Plain) {
+            parts.push(Part {
+                verdict: PartVerdict {
+                    part: subject.text.chars().take(200).collect(),
+                    decision: word.decision,
+                    rule: Some(word.rule.clone()),
+                    reason: word.reason.clone(),
+                },
+                once_only: false,
+                unread: word.unread,
+            });
+        }
+        whole = Some(match whole {
+            Some(before) => before.or_stricter(word),
+            None => word,
+        });
+    }
+    let mut whole = whole.unwrap_or_else(built_in::contained);
+    if let Action::AskPerson { .. } = action
+        && whole.decision != Decision::Deny
+        && (mode == Mode::Never || !facts.interactive)
+    {
+        whole = Word::built_in(
+            Decision::Deny,
+            "nobody-to-ask",
+            "nobody can be asked in this session",
+        )
+        .instead("decide by what is known, and say what was assumed");
+    }
+    (whole, parts)
+}
+
+/// A line of more parts than anyone reads fails closed.
+fn too_many(policy: &Policy, mode: Mode, facts: &Facts, count: usize) -> Word {
+    let deny_exists = policy
+        .layers
+        .iter()
+        .flat_map(|layer| &layer.rules)
+        .any(|rule| {
+            rule.verdict == Decision::Deny && (rule.tool == "*" || rule.tool == Tool::Bash.as_str())
+        });
+    let closed = deny_exists || !facts.interactive || mode == Mode::Never;
+    let decision = if closed {
+        Decision::Deny
+    } else {
+        Decision::Ask
+    };
+    let reason = format!(
+        "the line has {count} parts, and more than {} are not judged",
+        bounds::LINE_PARTS
+    );
+    let mut word = Word::built_in(decision, "too-many-parts", reason)
+        .instead("write a script into the workspace and run it, or send shorter lines");
+    word.unread = true;
+    word
+}
+
+#[cfg(test)]
+mod tests;

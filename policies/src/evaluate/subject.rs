@@ -1,0 +1,272 @@
+//! The things that rules are asked about: each simple command, each redirection, each file, each query.
+
+use crate::{
+    Action, Facts, FileVerb, Policy, Rule, ViewPath,
+    shell::{self, Access, Reading, Simple, Word},
+    tools::Tool,
+};
+
+/// One thing to judge.
+#[derive(Debug)]
+pub(super) struct Subject<'a> {
+    /// The tool of the call.
+    pub(super) tool: Tool,
+    /// What it is.
+    pub(super) kind: Kind<'a>,
+    /// As written, for people.
+    pub(super) text: String,
+}
+
+/// What a subject is.
+#[derive(Debug)]
+pub(super) enum Kind<'a> {
+    /// A simple command.
+    Command {
+        /// The command.
+        simple: &'a Simple,
+        /// Files that its arguments could name.
+        touches: Vec<Touch>,
+        /// Hosts that its arguments name.
+        hosts: Vec<String>,
+    },
+    /// A redirection.
+    Redirect(Touch),
+    /// A file tool's access.
+    File(Touch),
+    /// A query.
+    Query {
+        /// The database.
+        database: &'a str,
+        /// The query.
+        query: &'a str,
+    },
+    /// A line that is not understood: it could be anything.
+    Opaque,
+    /// A call without an object of its own.
+    Plain,
+}
+
+/// A file access: the paths that it could mean; none if only run time knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Touch {
+    /// The paths.
+    pub(super) paths: Vec<ViewPath>,
+    /// Read or write.
+    pub(super) verb: FileVerb,
+}
+
+/// The subjects of an action.
+pub(super) fn of<'a>(action: &'a Action, policy: &'a Policy, facts: &Facts) -> Vec<Subject<'a>> {
+    let plain = |tool: Tool| {
+        vec![Subject {
+            tool,
+            kind: Kind::Plain,
+            text: String::new(),
+        }]
+    };
+    match action {
+        Action::Run(run) => {
+            let mut subjects = of_reading(&run.reading, facts);
+            if run.reading.doubt.is_some() {
+                subjects.push(Subject {
+                    tool: Tool::Bash,
+                    kind: Kind::Opaque,
+                    text: run.line.chars().take(200).collect(),
+                });
+            }
+            if subjects.is_empty() {
+                return plain(Tool::Bash);
+            }
+            subjects
+        }
+        Action::File(access) => vec![Subject {
+            tool: access.tool,
+            kind: Kind::File(Touch {
+                paths: vec![access.path.clone()],
+                verb: access.verb,
+            }),
+            text: access.path.to_string(),
+        }],
+        Action::Query { database, query } => vec![Subject {
+            tool: Tool::RunSql,
+            kind: Kind::Query {
+                database: policy
+                    .database(database)
+                    .map_or(database, |found| &found.name),
+                query,
+            },
+            text: query.chars().take(200).collect(),
+        }],
+        Action::ListTables => plain(Tool::ListTables),
+        Action::AskPerson { .. } => plain(Tool::AskUser),
+        Action::Job { kill: true, .. } => plain(Tool::JobKill),
+        Action::Job { kill: false, .. } => plain(Tool::JobOutput),
+    }
+}
+
+/// The commands and redirections of a line.
+pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject<'a>> {
+    let commands = reading.simples.iter().enumerate().map(|(index, simple)| {
+        let bases = bases(reading, index, facts);
+        Subject {
+            tool: Tool::Bash,
+            kind: Kind::Command {
+                simple,
+                touches: touches(simple, &bases, facts),
+                hosts: hosts(simple),
+            },
+            text: simple.text.clone(),
+        }
+    });
+    let redirects = reading.redirects.iter().map(|redirect| {
+        let bases = bases(
+            reading,
+            redirect.simple.unwrap_or(reading.simples.len()),
+            facts,
+        );
+        let verb = match redirect.access {
+            Access::Read => FileVerb::Read,
+            Access::Write => FileVerb::Write,
+        };
+        let paths = redirect
+            .target
+            .literal
+            .as_deref()
+            .map_or_else(Vec::new, |literal| resolve(literal, &bases, facts));
+        Subject {
+            tool: Tool::Bash,
+            kind: Kind::Redirect(Touch { paths, verb }),
+            text: redirect.text.clone(),
+        }
+    });
+    commands.chain(redirects).collect()
+}
+
+/// The subject of a path's, table's or MCP tool's example.
+pub(super) fn of_example<'a>(rule: &Rule, example: &'a str, facts: &Facts) -> Option<Subject<'a>> {
+    let tool = Tool::parse(&rule.tool);
+    let kind = if !rule.table.is_empty() {
+        match example.split_once('.') {
+            _ if example.contains(' ') => Kind::Query {
+                database: "",
+                query: example,
+            },
+            Some((database, table)) => Kind::Query {
+                database,
+                query: table,
+            },
+            None => Kind::Query {
+                database: "",
+                query: example,
+            },
+        }
+    } else if rule.path.is_empty() {
+        Kind::Plain
+    } else {
+        let path = ViewPath::new(example, &facts.workspace, &facts.home)?;
+        Kind::File(Touch {
+            paths: vec![path],
+            verb: FileVerb::Write,
+        })
+    };
+    let default = if rule.table.is_empty() {
+        Tool::WriteFile
+    } else {
+        Tool::RunSql
+    };
+    Some(Subject {
+        tool: tool.unwrap_or(default),
+        kind,
+        text: example.to_owned(),
+    })
+}
+
+/// The folders from which the command at `index` may run: where the line starts, and where the
+/// `cd`s before it lead. Which of them ran is not known, so both count.
+pub(crate) fn bases(reading: &Reading, index: usize, facts: &Facts) -> Vec<String> {
+    let mut bases = vec![facts.workspace.clone()];
+    let mut here = facts.workspace.clone();
+    for simple in reading.simples.iter().take(index) {
+        if !matches!(simple.name(), Some("cd" | "pushd")) {
+            continue;
+        }
+        let target = match simple.args.iter().find(|word| !word.text.starts_with('-')) {
+            None => Some("~"),
+            Some(word) => word.literal.as_deref(),
+        };
+        if let Some(path) = target.and_then(|word| ViewPath::new(word, &here, &facts.home)) {
+            here = path.as_str().to_owned();
+        }
+    }
+    if here != facts.workspace {
+        bases.push(here);
+    }
+    bases
+}
+
+/// A word as a path from each base.
+fn resolve(word: &str, bases: &[String], facts: &Facts) -> Vec<ViewPath> {
+    let mut paths: Vec<ViewPath> = bases
+        .iter()
+        .filter_map(|base| ViewPath::new(word, base, &facts.home))
+        .collect();
+    paths.dedup();
+    paths
+}
+
+/// What an argument could name: itself, or what stands after `=`.
+fn operands(word: &Word) -> Vec<&str> {
+    let Some(literal) = word.literal.as_deref() else {
+        return Vec::new();
+    };
+    let value = literal
+        .split_once('=')
+        .map(|(_, value)| value)
+        .filter(|value| !value.is_empty());
+    match (literal.starts_with('-'), value) {
+        (true, value) => value.into_iter().collect(),
+        (false, None) => vec![literal],
+        (false, Some(value)) => vec![literal, value],
+    }
+}
+
+/// Files that arguments could name; a proven read only reads them.
+fn touches(simple: &Simple, bases: &[String], facts: &Facts) -> Vec<Touch> {
+    let verbs: &[FileVerb] = if shell::is_proven_read(simple) {
+        &[FileVerb::Read]
+    } else {
+        &[FileVerb::Read, FileVerb::Write]
+    };
+    let mut touches = Vec::new();
+    for operand in simple.args.iter().flat_map(operands) {
+        let paths = resolve(operand, bases, facts);
+        if !paths.is_empty() {
+            touches.extend(verbs.iter().map(|&verb| Touch {
+                paths: paths.clone(),
+                verb,
+            }));
+        }
+    }
+    touches
+}
+
+/// Hosts in URLs among the arguments.
+fn hosts(simple: &Simple) -> Vec<String> {
+    simple.literals().filter_map(host_of).collect()
+}
+
+fn host_of(word: &str) -> Option<String> {
+    let (scheme, rest) = word.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?.to_ascii_lowercase();
+    if host.is_empty() {
+        return None;
+    }
+    let port = match scheme {
+        _ if host.contains(':') => return Some(host),
+        "http" => 80,
+        "https" => 443,
+        _ => return Some(host),
+    };
+    Some(format!("{host}:{port}"))
+}

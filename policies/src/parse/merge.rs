@@ -1,0 +1,299 @@
+//! Joining what files and layers say: within a layer the extending file wins, between layers only the
+//! stricter word counts.
+
+use std::collections::BTreeMap;
+
+use protocol::{Floor, Right};
+
+use super::{
+    draft::{Draft, LimitsDraft},
+    section::{At, Span},
+};
+use crate::{
+    Database, Filesystem, LayerName, Limits, Mode, Models, Network, Settings,
+    evaluate::host_contains,
+};
+
+/// One layer's word on every setting: its files joined, the extended ones first.
+#[derive(Debug, Default)]
+pub(super) struct Word {
+    mode: Option<Mode>,
+    namespaces: Option<bool>,
+    rights: BTreeMap<Right, Floor>,
+    read: Option<Vec<String>>,
+    write: Option<Vec<String>>,
+    hide: Vec<String>,
+    protect: Vec<String>,
+    network: Option<Vec<String>>,
+    limits: LimitsDraft,
+    models: Option<Vec<String>>,
+    route: Option<Vec<String>>,
+    classifier: Option<String>,
+    databases: Vec<Database>,
+    /// Where the layer names models, for a fault that shows only after joining.
+    models_at: Option<(usize, Span)>,
+}
+
+impl Word {
+    /// Adds a file that extends what was added before.
+    pub(super) fn add(&mut self, draft: &Draft, file: usize) {
+        self.mode = draft.mode.or(self.mode);
+        self.namespaces = draft.namespaces.or(self.namespaces);
+        self.rights.extend(draft.rights.iter().copied());
+        join(&mut self.read, draft.read.as_ref());
+        join(&mut self.write, draft.write.as_ref());
+        extend(&mut self.hide, &draft.hide);
+        extend(&mut self.protect, &draft.protect);
+        join(&mut self.network, draft.network.as_ref());
+        self.limits = over(draft.limits, self.limits);
+        let values = |list: &Vec<At<String>>| list.iter().map(|at| at.value.clone()).collect();
+        for list in [&draft.models, &draft.route].into_iter().flatten() {
+            if let Some(first) = list.first() {
+                self.models_at = Some((file, first.span.clone()));
+            }
+        }
+        self.models = draft
+            .models
+            .as_ref()
+            .map(values)
+            .or_else(|| self.models.take());
+        self.route = draft
+            .route
+            .as_ref()
+            .map(values)
+            .or_else(|| self.route.take());
+        self.classifier = draft.classifier.clone().or_else(|| self.classifier.take());
+        for database in &draft.databases {
+            self.databases
+                .retain(|other| other.name != database.value.name);
+            self.databases.push(database.value.clone());
+        }
+    }
+}
+
+fn extend(list: &mut Vec<String>, more: &[String]) {
+    for item in more {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
+}
+
+fn join(list: &mut Option<Vec<String>>, more: Option<&Vec<String>>) {
+    if let Some(more) = more {
+        extend(list.get_or_insert_default(), more);
+    }
+}
+
+fn over(new: LimitsDraft, old: LimitsDraft) -> LimitsDraft {
+    LimitsDraft {
+        memory: new.memory.or(old.memory),
+        processes: new.processes.or(old.processes),
+        disk: new.disk.or(old.disk),
+        wall: new.wall.or(old.wall),
+        output: new.output.or(old.output),
+        turns: new.turns.or(old.turns),
+        iterations: new.iterations.or(old.iterations),
+        cost_usd: new.cost_usd.or(old.cost_usd),
+        tokens: new.tokens.or(old.tokens),
+    }
+}
+
+/// A fault that shows only when layers meet.
+#[derive(Debug)]
+pub(super) struct Clash {
+    /// File index and span, if one file can be blamed.
+    pub(super) at: Option<(usize, Span)>,
+    /// What is wrong.
+    pub(super) message: String,
+}
+
+/// Joins the layers, outermost first.
+pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
+    let words = || layers.iter().map(|(_, word)| word);
+    let base = Settings::default();
+    let mut clashes = Vec::new();
+    let mut confinement = base.confinement;
+    // The outermost layer that speaks of namespaces decides: an inner one could only weaken.
+    confinement.namespaces = words()
+        .find_map(|word| word.namespaces)
+        .unwrap_or(confinement.namespaces);
+    for &right in Right::ALL {
+        let said = words().filter_map(|word| word.rights.get(&right)).max();
+        confinement
+            .rights
+            .insert(right, said.copied().unwrap_or(Floor::Required));
+    }
+    let mut filesystem = Filesystem {
+        read: narrowed(words().filter_map(|word| word.read.as_ref()), tree_contains),
+        write: narrowed(
+            words().filter_map(|word| word.write.as_ref()),
+            tree_contains,
+        ),
+        ..Filesystem::default()
+    };
+    for word in words() {
+        extend(&mut filesystem.hide, &word.hide);
+        extend(&mut filesystem.protect, &word.protect);
+    }
+    let allow = narrowed(
+        words().filter_map(|word| word.network.as_ref()),
+        host_contains,
+    );
+    let models = models(layers, &mut clashes);
+    let mut databases: Vec<Database> = Vec::new();
+    for (name, word) in layers {
+        for database in &word.databases {
+            if databases.iter().any(|other| other.name == database.name) {
+                clashes.push(Clash {
+                    at: None,
+                    message: format!(
+                        "database `{}` of the {} layer is declared by an outer layer already",
+                        database.name,
+                        name.as_str()
+                    ),
+                });
+            } else {
+                databases.push(database.clone());
+            }
+        }
+    }
+    let settings = Settings {
+        mode: words()
+            .filter_map(|word| word.mode)
+            .min_by_key(|mode| mode.rank())
+            .unwrap_or(base.mode),
+        confinement,
+        filesystem,
+        network: Network { allow },
+        limits: limits(&words().map(|word| word.limits).collect::<Vec<_>>()),
+        models,
+        databases,
+    };
+    (settings, clashes)
+}
+
+/// The outermost list that is said grants, each inner one narrows it; nothing said grants nothing.
+fn narrowed<'a>(
+    mut lists: impl Iterator<Item = &'a Vec<String>>,
+    contains: impl Fn(&str, &str) -> bool,
+) -> Vec<String> {
+    let mut granted = lists.next().cloned().unwrap_or_default();
+    for list in lists {
+        let mut kept: Vec<String> = Vec::new();
+        for outer in &granted {
+            for inner in list {
+                if contains(outer, inner) {
+                    kept.push(inner.clone());
+                } else if contains(inner, outer) {
+                    kept.push(outer.clone());
+                }
+            }
+        }
+        kept.sort();
+        kept.dedup();
+        granted = kept;
+    }
+    granted
+}
+
+fn tree_contains(outer: &str, inner: &str) -> bool {
+    let outer = outer.trim_end_matches('/');
+    inner
+        .trim_end_matches('/')
+        .strip_prefix(outer)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn model_contains(outer: &str, inner: &str) -> bool {
+    crate::glob::component(outer, inner, false)
+}
+
+/// Models: an empty `allow` allows any, so an empty meeting of two lists is a fault and not a list.
+fn models(layers: &[(LayerName, Word)], clashes: &mut Vec<Clash>) -> Models {
+    let words = || layers.iter().map(|(_, word)| word);
+    let at = words()
+        .filter_map(|word| word.models_at.clone())
+        .next_back();
+    let allow = narrowed(
+        words().filter_map(|word| word.models.as_ref()),
+        model_contains,
+    );
+    if allow.is_empty() && words().any(|word| word.models.is_some()) {
+        let message = "no model is left that every layer allows".to_owned();
+        clashes.push(Clash {
+            at: at.clone(),
+            message,
+        });
+    }
+    let wanted = words().filter_map(|word| word.route.as_ref()).next_back();
+    let route: Vec<String> = wanted
+        .into_iter()
+        .flatten()
+        .filter(|model| allow.is_empty() || allow.iter().any(|outer| model_contains(outer, model)))
+        .cloned()
+        .collect();
+    if route.is_empty() && wanted.is_some_and(|wanted| !wanted.is_empty()) {
+        let message = "no model of the route is allowed".to_owned();
+        clashes.push(Clash { at, message });
+    }
+    Models {
+        allow,
+        route,
+        classifier: words().filter_map(|word| word.classifier.clone()).next(),
+    }
+}
+
+/// The least of what was said; a default where nothing was.
+fn limits(words: &[LimitsDraft]) -> Limits {
+    let base = Limits::default();
+    let least = |pick: fn(&LimitsDraft) -> Option<u64>, base: u64| {
+        words.iter().filter_map(pick).min().unwrap_or(base)
+    };
+    let fewest = |pick: fn(&LimitsDraft) -> Option<u32>, base: u32| {
+        words.iter().filter_map(pick).min().unwrap_or(base)
+    };
+    Limits {
+        memory: least(|word| word.memory, base.memory),
+        processes: least(|word| word.processes, base.processes),
+        disk: least(|word| word.disk, base.disk),
+        wall: least(|word| word.wall, base.wall),
+        output: least(|word| word.output, base.output),
+        turns: fewest(|word| word.turns, base.turns),
+        iterations: fewest(|word| word.iterations, base.iterations),
+        cost_usd: words
+            .iter()
+            .filter_map(|word| word.cost_usd)
+            .reduce(f64::min),
+        tokens: words.iter().filter_map(|word| word.tokens).min(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(items: &[&str]) -> Vec<String> {
+        items.iter().map(|item| (*item).to_owned()).collect()
+    }
+
+    #[test]
+    fn an_inner_layer_narrows_what_an_outer_one_grants() {
+        let outer = list(&["*.example.com", "api.test:443"]);
+        let inner = list(&["git.example.com", "evil.test", "api.test"]);
+        let lists = [outer.clone(), inner.clone()];
+        assert_eq!(
+            narrowed(lists.iter(), host_contains),
+            list(&["api.test:443", "git.example.com"])
+        );
+        let lists = [inner, outer];
+        assert_eq!(
+            narrowed(lists.iter(), host_contains),
+            list(&["api.test:443", "git.example.com"])
+        );
+        let none: [Vec<String>; 0] = [];
+        assert!(narrowed(none.iter(), host_contains).is_empty());
+        let trees = [list(&["/opt/tools"]), list(&["/opt", "/opt/tools-secret"])];
+        assert_eq!(narrowed(trees.iter(), tree_contains), list(&["/opt/tools"]));
+    }
+}
