@@ -38,7 +38,8 @@ pub(super) static CONTRACT: Contract = Contract {
                 max: 1_024,
                 nul: false,
             },
-            "The pattern in gitignore syntax: `*.rs` at any depth, `src/**/*.ts` from the start.",
+            "The pattern in gitignore syntax, without a leading `/` and without `..`: `*.rs` at any \
+             depth, `src/**/*.ts` from `path`.",
         ),
         Field::optional(
             "path",

@@ -1,14 +1,8 @@
 //! After a model's answer: run its calls, or decide whether the turn is over.
 
-use protocol::{Inference, Message, Role, StopReason};
+use protocol::{Inference, Message, Role, StopReason, bounds};
 
 use crate::{Intent, Reason, State, announces_next_step, calls, history, recovery, turn};
-
-/// Nudges, resumes: each at most this often in a row, with counters of their own.
-const NUDGES: u32 = 3;
-const RESUMES: u32 = 3;
-/// An empty answer is asked again this often.
-const EMPTIES: u32 = 1;
 
 const RESUME: &str = "[The output limit cut your answer. Resume exactly where it stopped, without \
                       apology or recap. Work in smaller pieces: shorter answers, one file at a time.]";
@@ -61,10 +55,10 @@ pub(crate) fn take(state: &mut State, answer: Inference, out: &mut Vec<Intent>) 
 }
 
 fn resume(state: &mut State, out: &mut Vec<Intent>) {
-    if state.turn.resumes >= RESUMES {
+    if state.turn.resumes >= bounds::RESUMES {
         let detail = format!(
             "the output limit cut the answer {} times in a row",
-            RESUMES + 1
+            bounds::RESUMES + 1
         );
         return turn::end(state, Reason::OutputLimitReached, Some(detail), out);
     }
@@ -83,7 +77,7 @@ fn malformed(state: &mut State, out: &mut Vec<Intent>) {
 }
 
 fn no_answer(state: &mut State, out: &mut Vec<Intent>) {
-    if state.turn.empties >= EMPTIES {
+    if state.turn.empties >= bounds::EMPTY_ANSWERS {
         let detail = "no answer from the model: it sent nothing twice".to_owned();
         return turn::end(state, Reason::NoAnswer, Some(detail), out);
     }
@@ -96,7 +90,7 @@ fn stop_or_nudge(state: &mut State, text: &str, out: &mut Vec<Intent>) {
     if !state.turn.tools_used || !announces_next_step(text) {
         return turn::end(state, Reason::StopReasonTerminal, None, out);
     }
-    if state.turn.nudges >= NUDGES {
+    if state.turn.nudges >= bounds::NUDGES {
         let detail = "the model announced a next step again and again and never took it".to_owned();
         return turn::end(state, Reason::NudgesExhausted, Some(detail), out);
     }

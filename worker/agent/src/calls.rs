@@ -10,10 +10,6 @@ use serde_json::Value;
 
 use crate::{CallResult, Intent, Reason, State, ToolFacts, history, state::At, turn, wrap};
 
-/// Calls of one answer that are looked at; the rest is told to come again.
-const CALLS_PER_ANSWER: usize = 100;
-/// Rounds in a row in which no call could even be tried.
-const INVALID_ROUNDS: u32 = 5;
 /// Bytes of a schema in an error.
 const SCHEMA_SHOWN: usize = 2_000;
 
@@ -129,9 +125,10 @@ fn obstacle(
     before: usize,
     tools: &[ToolFacts],
 ) -> Option<String> {
-    if before >= CALLS_PER_ANSWER {
+    if before >= bounds::CALLS_PER_ANSWER {
         return Some(format!(
-            "not run: an answer may hold {CALLS_PER_ANSWER} calls; send this one in the next answer"
+            "not run: an answer may hold {} calls; send this one in the next answer",
+            bounds::CALLS_PER_ANSWER
         ));
     }
     if cut {
@@ -319,9 +316,9 @@ fn finish(state: &mut State, running: &Running, out: &mut Vec<Intent>) {
     } else {
         turn.invalid_rounds += 1;
     }
-    if turn.invalid_rounds >= INVALID_ROUNDS {
-        let detail =
-            format!("{INVALID_ROUNDS} answers in a row held only calls that no tool takes");
+    if turn.invalid_rounds >= bounds::INVALID_ROUNDS {
+        let rounds = bounds::INVALID_ROUNDS;
+        let detail = format!("{rounds} answers in a row held only calls that no tool takes");
         return turn::end(state, Reason::InvalidCalls, Some(detail), out);
     }
     let waits = |call: &Requested| {

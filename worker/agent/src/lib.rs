@@ -32,7 +32,7 @@ mod wrap;
 
 pub use calls::{Readiness, Requested, partition};
 pub use nudge::announces_next_step;
-pub use prompt::{INSTRUCTIONS_CAP, Instructions, Stage, system_prompt};
+pub use prompt::{Instructions, Stage, system_prompt};
 pub use reason::Reason;
 pub use repair::repair;
 pub use state::{Phase, Setup, State, ToolFacts};

@@ -1,11 +1,6 @@
 //! Notices that a turn goes in circles: the same calls with the same results, three times.
 
-use protocol::Digest;
-
-/// Longest circle that is noticed, in rounds.
-const LONGEST: usize = 4;
-/// Times that a circle is run through before it is one.
-const TIMES: usize = 3;
+use protocol::{Digest, bounds};
 
 /// The last rounds of a turn; a new user message starts anew.
 #[derive(Debug, Clone, Default)]
@@ -33,9 +28,12 @@ impl Progress {
             text.push_str(essence);
         }
         self.rounds.push(Digest::of(text.as_bytes()));
-        let spare = self.rounds.len().saturating_sub(LONGEST * TIMES);
+        let spare = self
+            .rounds
+            .len()
+            .saturating_sub(bounds::CIRCLE_ROUNDS * bounds::CIRCLE_TIMES);
         self.rounds.drain(..spare);
-        (1..=LONGEST).find(|length| self.circles(*length))
+        (1..=bounds::CIRCLE_ROUNDS).find(|length| self.circles(*length))
     }
 
     /// Forgets everything: something else happened in between.
@@ -44,7 +42,7 @@ impl Progress {
     }
 
     fn circles(&self, length: usize) -> bool {
-        let start = self.rounds.len().checked_sub(length * TIMES);
+        let start = self.rounds.len().checked_sub(length * bounds::CIRCLE_TIMES);
         let Some(last) = start.and_then(|start| self.rounds.get(start..)) else {
             return false;
         };

@@ -1,12 +1,9 @@
 //! The system prompt: stable sections first, so that providers can cache them, then what is true of
 //! this session.
 
-use protocol::{Message, Role};
+use protocol::{Message, Role, bounds};
 
 use crate::history;
-
-/// Bytes of project instructions that are shown.
-pub const INSTRUCTIONS_CAP: usize = 32 * 1024;
 
 const STABLE: &str = "\
 # Who you are
@@ -124,12 +121,12 @@ pub fn system_prompt(
     text
 }
 
-/// At most [`INSTRUCTIONS_CAP`] bytes, cut at a line's end if there is one, else at a character's.
+/// At most [`bounds::INSTRUCTIONS`] bytes, cut at a line's end if there is one, else at a character's.
 fn cut(text: &str) -> &str {
-    if text.len() <= INSTRUCTIONS_CAP {
+    if text.len() <= bounds::INSTRUCTIONS {
         return text;
     }
-    let mut end = INSTRUCTIONS_CAP;
+    let mut end = bounds::INSTRUCTIONS;
     while !text.is_char_boundary(end) {
         end -= 1;
     }

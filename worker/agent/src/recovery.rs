@@ -1,17 +1,10 @@
 //! After a failed model call: wait and try again, or end with the reason.
 
-use protocol::InferFailure;
+use std::time::Duration;
+
+use protocol::{InferFailure, bounds};
 
 use crate::{Intent, Reason, State, state::At, turn};
-
-/// Recoveries in a row.
-const IN_A_ROW: u32 = 3;
-/// The first wait; doubled each time.
-const FIRST_MS: u64 = 250;
-/// The longest wait of our own.
-const LONGEST_MS: u64 = 30_000;
-/// The longest wait that a provider may ask for; a turn does not sleep longer, it ends and says so.
-const ADVICE_MS: u64 = 300_000;
 
 /// Takes a failure.
 pub(crate) fn take(state: &mut State, failure: &InferFailure, out: &mut Vec<Intent>) {
@@ -22,12 +15,18 @@ pub(crate) fn take(state: &mut State, failure: &InferFailure, out: &mut Vec<Inte
     if !failure.retryable {
         return turn::end(state, terminal(&failure.class), Some(said), out);
     }
-    if let Some(ms) = failure.retry_after_ms.filter(|ms| *ms > ADVICE_MS) {
+    if let Some(ms) = failure
+        .retry_after_ms
+        .filter(|ms| *ms > ms_of(bounds::RETRY_AFTER))
+    {
         let detail = format!("{said}; the provider asks to wait {} s", ms / 1_000);
         return turn::end(state, Reason::ApiErrorTerminal, Some(detail), out);
     }
     if !count(state) {
-        let detail = format!("{said}; it failed {} times in a row", IN_A_ROW + 1);
+        let detail = format!(
+            "{said}; it failed {} times in a row",
+            bounds::RECOVERIES + 1
+        );
         return turn::end(state, Reason::RecoveryError, Some(detail), out);
     }
     let own = backoff(state.turn.recoveries, next_random(&mut state.seed));
@@ -40,7 +39,7 @@ pub(crate) fn take(state: &mut State, failure: &InferFailure, out: &mut Vec<Inte
 
 /// Counts one recovery; false when none is left.
 pub(crate) fn count(state: &mut State) -> bool {
-    if state.turn.recoveries >= IN_A_ROW {
+    if state.turn.recoveries >= bounds::RECOVERIES {
         return false;
     }
     state.turn.recoveries += 1;
@@ -67,11 +66,15 @@ fn passing(class: &str) -> Reason {
 
 /// The wait before the `nth` try again (from 1): doubled each time, capped, up to a quarter more.
 fn backoff(nth: u32, random: u64) -> u64 {
-    let doubled =
-        FIRST_MS.saturating_mul(1_u64.checked_shl(nth.saturating_sub(1)).unwrap_or(u64::MAX));
-    let base = doubled.min(LONGEST_MS);
+    let doubled = ms_of(bounds::BACKOFF_FIRST)
+        .saturating_mul(1_u64.checked_shl(nth.saturating_sub(1)).unwrap_or(u64::MAX));
+    let base = doubled.min(ms_of(bounds::BACKOFF_LONGEST));
     let jitter = random % (base / 4 + 1);
-    (base + jitter).min(LONGEST_MS)
+    (base + jitter).min(ms_of(bounds::BACKOFF_LONGEST))
+}
+
+fn ms_of(bound: Duration) -> u64 {
+    u64::try_from(bound.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// One step of splitmix64: no secret hangs on it, it only keeps sessions from knocking together.
@@ -100,7 +103,7 @@ mod tests {
             for random in [0, 1, 7_777, u64::MAX] {
                 let ms = backoff(nth, random);
                 assert!(
-                    ms >= base && ms <= (base + base / 4).min(LONGEST_MS),
+                    ms >= base && ms <= (base + base / 4).min(ms_of(bounds::BACKOFF_LONGEST)),
                     "{nth}: {ms}"
                 );
             }

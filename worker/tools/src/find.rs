@@ -13,9 +13,6 @@ use crate::{
     walk::{Go, walk},
 };
 
-/// Paths that are shown.
-const SHOWN: usize = 1_000;
-
 #[derive(Debug, Serialize)]
 pub(crate) struct Paths {
     paths: Vec<String>,
@@ -46,7 +43,7 @@ pub(crate) fn glob(view: &View, input: &Glob, deadline: Instant) -> Result<Paths
         }
         let shown = view.shown(&found.path).to_owned();
         let cost = cut::costs(&shown) + 3;
-        if paths.len() >= SHOWN || cost > left {
+        if paths.len() >= bounds::PATHS_SHOWN || cost > left {
             truncated = true;
             return Go::Stop;
         }

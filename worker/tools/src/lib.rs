@@ -24,7 +24,7 @@ pub use view::View;
 use std::{collections::BTreeMap, time::Instant};
 
 use policies::{Facts, ViewPath, tools::Input};
-use protocol::{Digest, call::Prepared};
+use protocol::{Digest, bounds, call::Prepared};
 
 /// The reads of one session, and what they remember: which files were read, and as what.
 #[derive(Debug)]
@@ -32,9 +32,6 @@ pub struct Reads {
     view: View,
     seen: BTreeMap<ViewPath, Digest>,
 }
-
-/// Files whose reading is remembered; far more than a conversation holds.
-const SEEN: usize = 10_000;
 
 /// Names of project instructions, ours first.
 const PROJECT_FILES: [&str; 3] = ["PROVOST.md", "AGENTS.md", "CLAUDE.md"];
@@ -118,7 +115,7 @@ impl Reads {
     }
 
     fn remember(&mut self, path: ViewPath, digest: Digest) {
-        if self.seen.len() >= SEEN && !self.seen.contains_key(&path) {
+        if self.seen.len() >= bounds::FILES_READ && !self.seen.contains_key(&path) {
             self.seen.pop_first();
         }
         self.seen.insert(path, digest);

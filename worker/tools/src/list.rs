@@ -11,8 +11,6 @@ use crate::{
     view::{Unreadable, View},
 };
 
-/// Entries that are shown.
-const SHOWN: usize = 1_000;
 /// Entries that are looked at before sorting; a folder with more is cut where the kernel stands.
 const LOOKED_AT: usize = 50_000;
 
@@ -52,7 +50,7 @@ pub(crate) fn list_directory(view: &View, input: &ListDirectory) -> Result<Listi
         let name = entry.file_name().to_string_lossy().into_owned();
         // 60: the words and figures around a name.
         let cost = cut::costs(&name) + 60;
-        if entries.len() >= SHOWN || cost > left {
+        if entries.len() >= bounds::PATHS_SHOWN || cost > left {
             truncated = true;
             break;
         }

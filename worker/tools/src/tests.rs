@@ -485,7 +485,7 @@ fn a_file_that_may_not_be_read_is_told_from_one_that_is_missing() {
         assert!(
             view.explain(&path, &denied)
                 .to_string()
-                .contains("may not be read")
+                .contains("not open to the file tools")
         );
         return;
     }
@@ -494,7 +494,7 @@ fn a_file_that_may_not_be_read_is_told_from_one_that_is_missing() {
     fs::set_permissions(room.at("a"), mode).expect("a mode");
     assert!(
         room.error(Tool::ReadFile, json!({"file_path": "a"}))
-            .contains("may not be read")
+            .contains("not open to the file tools")
     );
 }
 

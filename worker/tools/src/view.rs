@@ -32,7 +32,9 @@ pub(crate) enum Unreadable {
     #[error("`{path}` is a link to `{target}`, which is not in this session's view")]
     LinkOutside { path: String, target: String },
     /// The kernel refused.
-    #[error("`{path}` may not be read: it is not in this session's view, or its mode forbids it")]
+    #[error(
+        "`{path}` is not open to the file tools: they see the workspace; use bash for the rest of the view"
+    )]
     Denied { path: String },
     /// A folder where a file is wanted.
     #[error("`{path}` is a folder; list_directory shows what is in it")]

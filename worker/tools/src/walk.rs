@@ -7,13 +7,10 @@ use std::{ffi::OsString, path::Path, time::Instant};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use policies::ViewPath;
+use protocol::bounds;
 
 use crate::view::{Unreadable, View};
 
-/// Entries that one walk looks at.
-const ENTRIES: usize = 200_000;
-/// Folders deep.
-const DEPTH: usize = 64;
 /// Bytes of an ignore file.
 const IGNORE_FILE: u64 = 256 * 1024;
 
@@ -45,7 +42,7 @@ pub(crate) fn walk(
         view,
         deadline,
         visit,
-        left: ENTRIES,
+        left: bounds::WALK_ENTRIES,
         cut: false,
         rules: Vec::new(),
     };
@@ -82,7 +79,7 @@ impl Walk<'_> {
     }
 
     fn folder(&mut self, folder: &ViewPath, depth: usize) -> Go {
-        if depth >= DEPTH {
+        if depth >= bounds::WALK_DEPTH {
             self.cut = true;
             return Go::On;
         }

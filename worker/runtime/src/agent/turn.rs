@@ -5,18 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protocol::{Infer, InferFailure, Reply, Request};
+use protocol::{Infer, InferFailure, Reply, Request, bounds};
 use worker_agent::{Event, Intent, Phase, State, step};
 
 use super::{
     calls::Desk,
     link::{Link, Lost, Said, Stream},
 };
-
-/// How long what is under way may still come to an end after a cancel.
-const CANCEL_GRACE: Duration = Duration::from_secs(2);
-/// How long a model call may take, with the supervisor's own retries and fallbacks.
-const INFER_WAIT: Duration = Duration::from_secs(3_600);
 
 /// The turns of one session.
 pub(super) struct Turns<S> {
@@ -96,7 +91,8 @@ impl<S: Stream> Turns<S> {
                     let results = calls.iter().map(|call| self.desk.not_run(call)).collect();
                     return Ok(vec![Event::Cancel, Event::Results(results)]);
                 }
-                let (results, cancelled) = self.desk.run(&mut self.link, calls, CANCEL_GRACE)?;
+                let (results, cancelled) =
+                    self.desk.run(&mut self.link, calls, bounds::CANCEL_GRACE)?;
                 self.cancelled |= cancelled;
                 let cancel = self.cancelled.then_some(Event::Cancel);
                 return Ok(cancel
@@ -130,7 +126,7 @@ impl<S: Stream> Turns<S> {
             let words = "the conversation is larger than a request may be";
             return Ok(vec![failed("context_too_long", words)]);
         }
-        let mut until = Instant::now() + INFER_WAIT;
+        let mut until = Instant::now() + bounds::INFER_TIME;
         loop {
             match self.link.hear(Some(until))? {
                 Some(Reply::Inferred { id: of, answer }) if of == id => {
@@ -145,7 +141,7 @@ impl<S: Stream> Turns<S> {
                 }
                 Some(Reply::Cancel) if !self.cancelled => {
                     self.cancelled = true;
-                    until = Instant::now() + CANCEL_GRACE;
+                    until = Instant::now() + bounds::CANCEL_GRACE;
                 }
                 Some(_) => {}
                 None => {
@@ -185,7 +181,7 @@ impl<S: Stream> Turns<S> {
 
     /// The supervisor runs one model call at a time: the answer of one that was given up comes first.
     fn settle_debt(&mut self) -> Result<(), Lost> {
-        let until = Instant::now() + CANCEL_GRACE;
+        let until = Instant::now() + bounds::CANCEL_GRACE;
         while self.owed.is_some() {
             match self.link.hear(Some(until))? {
                 Some(reply) => self.notice(&reply),
