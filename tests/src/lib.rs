@@ -1,1 +1,3 @@
-//! provost-tests
+//! What no single house can promise: the shape of the workspace, and the laws that cross its walls.
+
+pub mod shape;
