@@ -6,15 +6,14 @@
 //! | [`Record`] | one SQLite file in WAL mode; a transaction per [`Record::append`] |
 //! | [`SessionLock`] | that one supervisor at a time serves a session |
 //! | [`AuditHead`], [`AuditFault`] | a hash chain per session, and what is wrong with one |
-//! | [`Masker`] | that no key reaches a sink, in whatever form |
 //! | [`History`] | what a session said, as a fold of its entries |
 //!
 //! **Durable** means: written to the WAL before [`Record::append`] returns, so that it survives the
 //! death of any process. Entries that [`is_full`](supervisor_core::Entry::is_full) are also flushed
 //! to the disk, and with them everything before.
 //!
-//! What is absent: no decision, no network, no key but those that the [`Masker`] looks for, no clock
-//! (times are passed in) and no async: callers choose the thread.
+//! What is absent: no decision, no network, no key but those that its [`Masker`] looks for in all that is
+//! written, no clock (times are passed in) and no async: callers choose the thread.
 
 mod append;
 mod blobs;
@@ -22,7 +21,6 @@ mod chain;
 mod fault;
 mod history;
 mod lock;
-
 mod orphan;
 mod places;
 mod read;

@@ -74,7 +74,9 @@ impl Record {
         for name in names {
             let name = name.map_err(failed)?;
             match SessionId::parse(&name) {
-                Ok(session) => drop(sessions.insert(session)),
+                Ok(session) => {
+                    sessions.insert(session);
+                }
                 Err(_) => faults.push(AuditFault {
                     session: None,
                     seq: 0,
