@@ -137,6 +137,12 @@ pub(crate) fn write_outside(ground: &Ground<'_>) -> Outcome {
     Outcome::of(make_and_remove(&own(&ground.plan.outside_folder, "probe")))
 }
 
+/// A folder, which is no call that kills.
+pub(crate) fn make_folder_outside(ground: &Ground<'_>) -> Outcome {
+    let path = own(&ground.plan.outside_folder, "folder");
+    Outcome::of(fs::create_dir(&path).and_then(|()| fs::remove_dir(&path)))
+}
+
 /// Over an existing file, opened for appending: nothing is changed.
 pub(crate) fn append_outside(ground: &Ground<'_>) -> Outcome {
     Outcome::of(File::options().append(true).open(&ground.plan.outside_file))

@@ -107,7 +107,8 @@ fn hidden(plan: &ProbePlan) -> Vec<Case> {
     plan.hidden.iter().take(HIDDEN).map(one).collect()
 }
 
-/// What is tried in the agent's domain. What its filter answers with death is tried alone.
+/// What is tried in the agent's domain. What its filter answers with death is tried alone, and each
+/// death costs a process at every start of a session: one deadly case for each kind of refusal.
 pub(crate) fn agent(plan: &ProbePlan) -> Vec<Case> {
     let look = at::lists_workspace;
     let mut cases = rows(
@@ -116,6 +117,7 @@ pub(crate) fn agent(plan: &ProbePlan) -> Vec<Case> {
         &[
             (FilesRead, "read.outside", at::read_outside),
             (FilesRead, "list.outside", at::list_outside),
+            (FilesWrite, "make.outside", at::make_folder_outside),
             (FilesMeta, "chmod.outside", at::chmod_outside),
             (ProcTrace, "mem.hands", at::memory_file_of_hands),
             (ProcSee, "see.hands", at::see_hands),
@@ -128,24 +130,16 @@ pub(crate) fn agent(plan: &ProbePlan) -> Vec<Case> {
         true,
         look,
         &[
-            (FilesWrite, "write.outside", at::write_outside),
             (FilesWrite, "write.workspace", at::write_workspace),
             (NetTcp, "tcp.host", at::tcp_host),
             (NetUdp, "udp.nowhere", at::udp_nowhere),
             (NetUnixPath, "unix.path", at::unix_path),
             (NetUnixAbstract, "unix.abstract", at::unix_abstract),
-            (ProcTrace, "trace.hands", at::trace_hands),
             (Exec, "exec.worker", at::execute),
         ],
     ));
-    cases.extend(rows(
-        true,
-        at::signals_itself,
-        &[
-            (ProcSignal, "signal.hands", at::signal_hands),
-            (ProcSignal, "signal.supervisor", at::signal_supervisor),
-        ],
-    ));
+    let signal: Row = (ProcSignal, "signal.hands", at::signal_hands);
+    cases.extend(rows(true, at::signals_itself, &[signal]));
     let limits: Row = (ProcLimits, "limits.hands", at::limit_hands);
     cases.extend(rows(true, at::reads_own_limits, &[limits]));
     cases.extend(calls(
@@ -153,8 +147,6 @@ pub(crate) fn agent(plan: &ProbePlan) -> Vec<Case> {
         &[
             ("call.mount", Poke::Mount),
             ("call.unshare", Poke::UnshareUser),
-            ("call.bpf", Poke::Bpf),
-            ("call.io_uring", Poke::IoUring),
         ],
     ));
     cases.extend(hidden(plan));

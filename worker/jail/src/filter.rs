@@ -124,7 +124,6 @@ const LOAD: u16 = 0x20;
 const AND: u16 = 0x54;
 const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
-const JUMP_GREATER: u16 = 0x25;
 const JUMP_AT_LEAST: u16 = 0x35;
 const JUMP_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
@@ -175,73 +174,111 @@ pub(crate) fn compile(filter: &Filter) -> Result<Vec<sock_filter>, FilterFailure
         step(LOAD, OFFSET_NUMBER),
         when(JUMP_SET, X32, 1),
         step(RETURN, Answer::Kill.code()),
-        when(JUMP_GREATER, filter.newest, 1),
-        step(RETURN, filter.unknown.code()),
     ];
-    let mut rules: Vec<&Rule> = filter.rules.iter().collect();
-    rules.sort_by_key(|rule| rule.number);
-    search(&rules, filter.otherwise, &mut program)?;
+    search(&stretches(filter)?, &mut program)?;
     Ok(program)
 }
 
-/// Rows up to which a search goes on one by one.
-const FEW: usize = 4;
-
-/// A binary search over sorted rules. The kernel runs the program once for every call that there is
-/// when it is installed, so its longest way counts, not only its usual one.
-fn search(
-    rules: &[&Rule],
-    otherwise: Answer,
-    program: &mut Vec<sock_filter>,
-) -> Result<(), FilterFailure> {
-    let (left, right) = rules.split_at(rules.len() / 2);
-    let Some(first) = right.first().filter(|_| rules.len() > FEW) else {
-        for rule in rules {
-            row(rule, program)?;
-        }
-        program.push(step(RETURN, otherwise.code()));
-        return Ok(());
-    };
-    let misfit = |_| FilterFailure::Row(first.number);
-    let mut lower = Vec::new();
-    search(left, otherwise, &mut lower)?;
-    program.push(when(
-        JUMP_AT_LEAST,
-        u32::try_from(first.number).map_err(misfit)?,
-        1,
-    ));
-    // The conditional jump reaches only 255 instructions; this one reaches any.
-    program.push(step(JUMP, u32::try_from(lower.len()).map_err(misfit)?));
-    program.append(&mut lower);
-    search(right, otherwise, program)
+/// What answers a stretch of call numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way<'a> {
+    /// Always the same.
+    Plain(Answer),
+    /// One call, by its registers.
+    Judged(&'a Rule),
 }
 
-/// One rule: entered with the number loaded, left by a return or, for another number, at its end.
-fn row(rule: &Rule, program: &mut Vec<sock_filter>) -> Result<(), FilterFailure> {
-    let misfit = || FilterFailure::Row(rule.number);
-    let mut body = Vec::new();
+/// All numbers in order, as stretches with one answer: each begins where the one before ends.
+fn stretches(filter: &Filter) -> Result<Vec<(u32, Way<'_>)>, FilterFailure> {
+    let mut rules: Vec<&Rule> = filter.rules.iter().collect();
+    rules.sort_by_key(|rule| rule.number);
+    let mut found: Vec<(u32, Way<'_>)> = Vec::new();
+    let mut add = |from, way| {
+        if found.last().is_none_or(|(_, last)| *last != way) {
+            found.push((from, way));
+        }
+    };
+    let mut next = 0;
+    for rule in rules {
+        let number = u32::try_from(rule.number).map_err(|_| FilterFailure::Row(rule.number))?;
+        if number < next || number > filter.newest {
+            // Listed twice, or newer than the table says.
+            return Err(FilterFailure::Row(rule.number));
+        }
+        if number > next {
+            add(next, Way::Plain(filter.otherwise));
+        }
+        let plain = rule.clauses.is_empty();
+        add(
+            number,
+            if plain {
+                Way::Plain(rule.otherwise)
+            } else {
+                Way::Judged(rule)
+            },
+        );
+        next = number.saturating_add(1);
+    }
+    if next <= filter.newest {
+        add(next, Way::Plain(filter.otherwise));
+    }
+    add(filter.newest.saturating_add(1), Way::Plain(filter.unknown));
+    Ok(found)
+}
+
+/// A binary search over the stretches, with the number loaded. The kernel runs the program for every
+/// call that there is when it is installed, and compiles each instruction: short pays at each start.
+fn search(
+    stretches: &[(u32, Way<'_>)],
+    program: &mut Vec<sock_filter>,
+) -> Result<(), FilterFailure> {
+    let (left, right) = stretches.split_at(stretches.len() / 2);
+    let Some((from, way)) = right.first() else {
+        return Ok(());
+    };
+    if left.is_empty() {
+        match way {
+            Way::Plain(answer) => program.push(step(RETURN, answer.code())),
+            Way::Judged(rule) => judge(rule, program)?,
+        }
+        return Ok(());
+    }
+    let mut lower = Vec::new();
+    search(left, &mut lower)?;
+    if let Ok(over) = u8::try_from(lower.len()) {
+        program.push(sock_filter {
+            code: JUMP_AT_LEAST,
+            jt: over,
+            jf: 0,
+            k: *from,
+        });
+    } else {
+        // The conditional jump reaches only 255 instructions; the plain one reaches any.
+        program.push(when(JUMP_AT_LEAST, *from, 1));
+        let over = u32::try_from(lower.len()).map_err(|_| FilterFailure::Row((*from).into()))?;
+        program.push(step(JUMP, over));
+    }
+    program.append(&mut lower);
+    search(right, program)
+}
+
+/// One rule's clauses in order; each way through ends with a return.
+fn judge(rule: &Rule, program: &mut Vec<sock_filter>) -> Result<(), FilterFailure> {
     for (tests, answer) in &rule.clauses {
         let length = |test: &Test| if test.mask == u32::MAX { 2_usize } else { 3 };
         let mut rest: usize = tests.iter().map(length).sum::<usize>() + 1;
         for test in tests {
-            body.push(step(LOAD, OFFSET_ARGUMENTS + 8 * u32::from(test.argument)));
+            program.push(step(LOAD, OFFSET_ARGUMENTS + 8 * u32::from(test.argument)));
             if test.mask != u32::MAX {
-                body.push(step(AND, test.mask));
+                program.push(step(AND, test.mask));
             }
             rest -= length(test);
-            body.push(when(
-                JUMP_EQUAL,
-                test.value,
-                u8::try_from(rest).map_err(|_| misfit())?,
-            ));
+            let skip = u8::try_from(rest).map_err(|_| FilterFailure::Row(rule.number))?;
+            program.push(when(JUMP_EQUAL, test.value, skip));
         }
-        body.push(step(RETURN, answer.code()));
+        program.push(step(RETURN, answer.code()));
     }
-    body.push(step(RETURN, rule.otherwise.code()));
-    let number = u32::try_from(rule.number).map_err(|_| misfit())?;
-    let skip = u8::try_from(body.len()).map_err(|_| misfit())?;
-    program.push(when(JUMP_EQUAL, number, skip));
-    program.append(&mut body);
+    program.push(step(RETURN, rule.otherwise.code()));
     Ok(())
 }
 
@@ -272,7 +309,6 @@ pub(crate) mod tests {
                 }
                 AND => held &= k,
                 JUMP_EQUAL => at += go(held == k),
-                JUMP_GREATER => at += go(held > k),
                 JUMP_SET => at += go(held & k != 0),
                 JUMP_AT_LEAST => at += go(held >= k),
                 JUMP => at += usize::try_from(k).expect("small"),
@@ -339,12 +375,24 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_row_that_is_too_long_is_refused() {
-        let clauses = vec![(vec![equals(0, 1)], Answer::Allow); 100];
-        let rules = vec![Rule::judged(9, clauses, Answer::Kill)];
+    fn a_row_that_does_not_fit_is_refused() {
+        let tests = vec![equals(0, 1); 200];
+        let rules = vec![Rule::judged(9, vec![(tests, Answer::Allow)], Answer::Kill)];
         assert!(matches!(
             compile(&Filter { rules, ..sample() }),
             Err(FilterFailure::Row(9))
         ));
+        let twice = vec![Rule::plain(9, Answer::Kill), Rule::plain(9, Answer::Allow)];
+        let twice = Filter {
+            rules: twice,
+            ..sample()
+        };
+        assert!(matches!(compile(&twice), Err(FilterFailure::Row(9))));
+        let newer = vec![Rule::plain(500, Answer::Kill)];
+        let newer = Filter {
+            rules: newer,
+            ..sample()
+        };
+        assert!(matches!(compile(&newer), Err(FilterFailure::Row(500))));
     }
 }
