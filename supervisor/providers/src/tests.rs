@@ -407,6 +407,24 @@ async fn every_limit_has_an_error_of_its_own() {
 }
 
 #[tokio::test]
+async fn silence_is_ended_by_any_byte_and_a_slow_stream_is_not_a_dead_one() {
+    let mut body = b": ping\n".repeat(12);
+    body.extend_from_slice(&good("late"));
+    let size = body.len() / 12;
+    let act = Act::stream(body)
+        .pieces(size)
+        .slowly(Duration::from_millis(100));
+    let server = Faults::start(vec![act]).await;
+    let began = Instant::now();
+    let answer = call(&providers(&server.url())).await.0.expect("an answer");
+    assert_eq!(answer.message.text(), "late");
+    assert!(
+        began.elapsed() > Duration::from_millis(900),
+        "longer than any one limit"
+    );
+}
+
+#[tokio::test]
 async fn what_is_no_messages_stream_is_refused_in_words_that_help() {
     let huge = vec![b'x'; protocol::bounds::STREAM_LINE + 1];
     let html = [("content-type", "text/html; charset=utf-8")];

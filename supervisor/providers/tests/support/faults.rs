@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -37,6 +37,8 @@ pub(crate) enum Act {
         body: Vec<u8>,
         /// Bytes of a piece; each is one chunk and one write.
         piece: usize,
+        /// Pause before each piece.
+        gap: Duration,
         end: End,
     },
     /// The request is read and never answered.
@@ -70,6 +72,7 @@ impl Act {
             headers,
             body: body.into(),
             piece: 4_096,
+            gap: Duration::ZERO,
             end: End::Whole,
         }
     }
@@ -78,6 +81,14 @@ impl Act {
     pub(crate) fn pieces(mut self, size: usize) -> Self {
         if let Self::Answer { piece, .. } = &mut self {
             *piece = size;
+        }
+        self
+    }
+
+    /// The same answer with a pause before each piece.
+    pub(crate) fn slowly(mut self, pause: Duration) -> Self {
+        if let Self::Answer { gap, .. } = &mut self {
+            *gap = pause;
         }
         self
     }
@@ -172,6 +183,7 @@ async fn serve(mut stream: TcpStream, act: Act, log: &Mutex<Vec<Seen>>) -> std::
             headers,
             body,
             piece,
+            gap,
             end,
         } => {
             let mut head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n");
@@ -181,6 +193,9 @@ async fn serve(mut stream: TcpStream, act: Act, log: &Mutex<Vec<Seen>>) -> std::
             head.push_str("transfer-encoding: chunked\r\n\r\n");
             stream.write_all(head.as_bytes()).await?;
             for part in body.chunks(piece) {
+                if !gap.is_zero() {
+                    tokio::time::sleep(gap).await;
+                }
                 let mut chunk = format!("{:x}\r\n", part.len()).into_bytes();
                 chunk.extend_from_slice(part);
                 chunk.extend_from_slice(b"\r\n");
