@@ -1,0 +1,52 @@
+# The front door. `make help` lists what it opens; each recipe is three lines at most.
+
+CARGO ?= cargo
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+TRIPLE := $(shell uname -m)-unknown-linux-gnu
+WORKER := $(TARGET)/$(TRIPLE)/release/provost-worker
+# The worker is mounted into views that have no libraries, so it is static; crt-static needs --target.
+STATIC := RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --target $(TRIPLE)
+
+.DEFAULT_GOAL := help
+.PHONY: help build provost worker test lint fmt fmt-check check demo bench tcb doc clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: provost worker ## Build both programs: target/release/provost and its static worker
+
+provost: ## Build provost alone
+	$(CARGO) build --release -p provost
+
+worker: ## Build the static worker alone
+	$(STATIC) -p provost-worker
+
+test: worker ## Run every test; PROVOST_REQUIRE_ALL=1 turns a skip into a failure
+	$(CARGO) test --workspace
+
+lint: ## Lint everything; a warning is a failure
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt: ## Format everything
+	$(CARGO) fmt --all
+
+fmt-check:
+	$(CARGO) fmt --all -- --check
+
+check: fmt-check lint test ## What CI runs: formatting, lints, tests
+
+demo: build ## A scripted session, a dozen attacks, and how each is refused
+	$(CARGO) build --release -p worker-reader --example load_sql
+	PROVOST=$(TARGET)/release/provost LOAD_SQL=$(TARGET)/release/examples/load_sql examples/demo.sh
+
+bench: build ## Measure against the peers; writes target/bench/report.json
+	examples/bench.sh $(TARGET)
+
+tcb: ## How much must be trusted: lines, unsafe, outside crates; fails over a ceiling
+	$(CARGO) run -q -p provost-tests --bin tcb
+
+doc: ## Build the documentation of all crates
+	$(CARGO) doc --workspace --no-deps
+
+clean: ## Remove what was built
+	$(CARGO) clean
