@@ -307,15 +307,14 @@ fn result(call: &Requested, formatted: &Formatted) -> CallResult {
 }
 
 fn progress<S: Stream>(link: &mut Link<S>, call: &CallId, percent: u8) -> Result<(), Lost> {
-    link.say(&Request::Note(Note::Progress {
+    link.note(Note::Progress {
         call: call.clone(),
         percent,
-    }))
-    .map(|_| ())
+    })
 }
 
 fn note<S: Stream>(link: &mut Link<S>, text: &str) -> Result<(), Lost> {
     // 500 characters stay within the 2 KiB of a log line.
     let text = text.chars().take(500).collect();
-    link.say(&Request::Note(Note::Log { text })).map(|_| ())
+    link.note(Note::Log { text })
 }

@@ -8,7 +8,7 @@ use std::{
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use protocol::{
-    Mismatch, Reply, Request, bounds,
+    Mismatch, Note, Reply, Request, bounds,
     frame::{self, Decoder, FrameFault},
 };
 
@@ -42,11 +42,19 @@ pub(crate) enum Said {
     TooLong,
 }
 
+/// Notes held ready, and gained each second: a quarter of what the supervisor takes for a flood, so
+/// that an honest agent with a fast model stays far from it. The rest of its frames are few.
+const NOTES: u64 = bounds::FRAME_BURST as u64 / 4;
+const NOTES_PER_SECOND: u64 = bounds::FRAMES_PER_SECOND as u64 / 4;
+
 /// The link.
 #[derive(Debug)]
 pub(crate) struct Link<S> {
     stream: S,
     decoder: Decoder,
+    /// Notes that may be said now, in thousandths, and since when.
+    notes: u64,
+    since: Instant,
 }
 
 impl<S: Stream> Link<S> {
@@ -54,12 +62,40 @@ impl<S: Stream> Link<S> {
         Self {
             stream,
             decoder: Decoder::new(bounds::MODEL_FRAME),
+            notes: NOTES * 1_000,
+            since: Instant::now(),
         }
     }
 
-    /// Says something.
+    /// Says a note, unless there were too many: a note that is left out is missed by nobody.
+    pub(crate) fn note(&mut self, note: Note) -> Result<(), Lost> {
+        let now = Instant::now();
+        let ms = u64::try_from(now.duration_since(self.since).as_millis()).unwrap_or(u64::MAX);
+        if ms > 0 {
+            let gained = ms.saturating_mul(NOTES_PER_SECOND);
+            self.notes = self.notes.saturating_add(gained).min(NOTES * 1_000);
+            self.since = now;
+        }
+        let Some(left) = self.notes.checked_sub(1_000) else {
+            return Ok(());
+        };
+        self.notes = left;
+        self.say(&Request::Note(note)).map(|_| ())
+    }
+
+    /// Says something. Only a model request may be as large as a conversation.
     pub(crate) fn say(&mut self, request: &Request) -> Result<Said, Lost> {
-        let bytes = match frame::encode(request, bounds::MODEL_FRAME) {
+        let bound = match request {
+            Request::Infer(_) => bounds::MODEL_FRAME,
+            Request::Hello(_)
+            | Request::Calls { .. }
+            | Request::Settled(_)
+            | Request::Append(_)
+            | Request::Transition(_)
+            | Request::Note(_)
+            | Request::TurnEnded(_) => bounds::FRAME,
+        };
+        let bytes = match frame::encode(request, bound) {
             Ok(bytes) => bytes,
             Err(FrameFault::TooLong { .. }) => return Ok(Said::TooLong),
             Err(fault) => return Err(fault.into()),

@@ -11,7 +11,7 @@ use worker_tools::Reads;
 use super::{
     calls::Desk,
     link::{Link, Lost, Stream},
-    turn::Turns,
+    turn::{Turns, append},
 };
 
 /// The law as the worker reads it: a courtesy, the supervisor's own reading counts.
@@ -36,7 +36,7 @@ pub(super) fn serve<S: Stream>(stream: S, session: SessionId, seed: u64) -> Resu
     let (state, repairs) = State::new(setup);
     for intent in repairs {
         if let Intent::Append(message) = intent {
-            link.say(&Request::Append(message))?;
+            append(&mut link, message)?;
         }
     }
     let mut turns = Turns::new(link, desk, state);
@@ -58,9 +58,9 @@ fn set_up<S: Stream>(
         }
         Err(error) => {
             let text = format!("the law cannot be read here, every call is asked: {error}");
-            link.say(&Request::Note(Note::Log {
+            link.note(Note::Log {
                 text: text.chars().take(500).collect(),
-            }))?;
+            })?;
             let facts = Facts {
                 workspace: welcome.workspace.clone(),
                 home: welcome.workspace.clone(),

@@ -126,9 +126,15 @@ impl Fake {
     fn hear(&mut self) -> Request {
         let mut chunk = [0; 4096];
         loop {
-            match self.decoder.next_message().expect("decodes") {
+            let frame = self.decoder.next_frame().expect("within the bound");
+            let size = frame.as_ref().map_or(0, Vec::len);
+            match frame.map(|frame| protocol::frame::decode(&frame).expect("decodes")) {
                 Some(Request::Note(note)) => self.notes.push(note),
-                Some(request) => return request,
+                Some(request) => {
+                    let large = matches!(request, Request::Infer(_));
+                    assert!(size <= bounds::FRAME || large, "as the supervisor demands");
+                    return request;
+                }
                 None => {
                     let n = self
                         .stream
@@ -369,6 +375,87 @@ fn reads_run_together_once_they_are_allowed() {
     assert_eq!(percents, [0, 25, 66, 90, 100]);
     fake.text(next.id, "All done.");
     assert_eq!(fake.ended().0.reason, TurnReason::Done);
+}
+
+#[test]
+fn nothing_that_the_agent_says_exceeds_the_usual_frame() {
+    let mut fake = Fake::greeted(|_| {});
+    fake.put("quotes", &"\"\"\"\"\"\"\"\"\n".repeat(10_000));
+    let infer = fake.turn("Read.");
+    let words = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let calls = words.map(|word| {
+        (
+            word,
+            "read_file",
+            json!({"file_path": "quotes", "limit": 100_000}),
+        )
+    });
+    fake.calls(infer.id, &calls);
+    assert_eq!(fake.batch().len(), 10);
+    for word in words {
+        fake.outcome(word, Outcome::Proceed);
+        assert!(matches!(fake.hear(), Request::Settled(_)));
+    }
+    // Together they would not fit: they come one by one, in call order.
+    for word in words {
+        let results = fake.results();
+        assert_eq!((results.len(), results[0].0.as_str()), (1, word));
+        assert!(results[0].1.len() > 50_000);
+    }
+    assert_eq!(fake.transition(), "tool_results_appended");
+    let next = fake.infer();
+    assert_eq!(
+        next.messages.len(),
+        3,
+        "one message for the model all the same"
+    );
+    fake.text(next.id, &"long ".repeat(400_000));
+    let (end, _) = fake.ended();
+    assert!(
+        end.text
+            .ends_with("(cut; the whole answer stands in the record)")
+    );
+    assert!(fake.notes.len() <= 50);
+
+    let infer = fake.turn("Write.");
+    let write = json!({"file_path": "new", "content": "\u{1}".repeat(100_000)});
+    fake.calls(infer.id, &[("w", "write_file", write)]);
+    assert!(fake.results()[0].1.contains("limit reached"));
+}
+
+#[test]
+fn a_flood_of_notes_is_thinned_out_before_it_is_one() {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let count = std::thread::spawn(move || {
+        let (mut ours, mut decoder, mut chunk, mut seen) =
+            (ours, Decoder::new(bounds::FRAME), [0; 4096], 0_u128);
+        loop {
+            match ours.read(&mut chunk).expect("reads") {
+                0 => return seen,
+                n => decoder.push(&chunk[..n]),
+            }
+            while decoder
+                .next_message::<Request>()
+                .expect("decodes")
+                .is_some()
+            {
+                seen += 1;
+            }
+        }
+    });
+    let before = std::time::Instant::now();
+    let mut link = super::link::Link::new(theirs);
+    for _ in 0..5_000 {
+        link.note(Note::Log { text: "x".into() })
+            .expect("an open link");
+    }
+    let ms = before.elapsed().as_millis();
+    drop(link);
+    let seen = count.join().expect("no panic");
+    assert!(
+        seen >= 1_000 && seen <= 1_000 + ms / 2 + 1,
+        "{seen} in {ms} ms"
+    );
 }
 
 #[test]

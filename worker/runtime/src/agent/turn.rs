@@ -5,13 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protocol::{Infer, InferFailure, Reply, Request, bounds};
+use protocol::{Infer, InferFailure, Message, Reply, Request, TurnEnd, bounds};
 use worker_agent::{Event, Intent, Phase, State, step};
 
 use super::{
     calls::Desk,
     link::{Link, Lost, Said, Stream},
 };
+
+/// Characters of a last answer that is too long for a frame: six bytes each, at worst, and room.
+const END_TEXT: usize = 128 * 1024;
 
 /// The turns of one session.
 pub(super) struct Turns<S> {
@@ -74,10 +77,12 @@ impl<S: Stream> Turns<S> {
     }
 
     fn carry_out(&mut self, intent: Intent) -> Result<Vec<Event>, Lost> {
-        let request = match intent {
-            Intent::Append(message) => Request::Append(message),
-            Intent::Transition(transition) => Request::Transition(transition),
-            Intent::TurnEnded(end) => Request::TurnEnded(end),
+        match intent {
+            Intent::Append(message) => append(&mut self.link, message)?,
+            Intent::Transition(transition) => {
+                self.link.say(&Request::Transition(transition))?;
+            }
+            Intent::TurnEnded(end) => self.ended(end)?,
             Intent::Infer(infer) => return self.infer(*infer),
             Intent::Wait { ms } => return self.wait(ms),
             Intent::Prepare(calls) => {
@@ -100,9 +105,22 @@ impl<S: Stream> Turns<S> {
                     .chain([Event::Results(results)])
                     .collect());
             }
-        };
-        self.link.say(&request)?;
+        }
         Ok(Vec::new())
+    }
+
+    /// Says how the turn ended; a text that no frame holds is cut, the record has it whole.
+    fn ended(&mut self, end: TurnEnd) -> Result<(), Lost> {
+        let request = Request::TurnEnded(end);
+        if self.link.say(&request)? == Said::Sent {
+            return Ok(());
+        }
+        let Request::TurnEnded(mut end) = request else {
+            return Ok(());
+        };
+        let text: String = end.text.chars().take(END_TEXT).collect();
+        end.text = format!("{text}… (cut; the whole answer stands in the record)");
+        self.link.say(&Request::TurnEnded(end)).map(|_| ())
     }
 
     /// Asks the model. An answer that crosses a cancel is taken into the history all the same: the
@@ -211,4 +229,23 @@ impl<S: Stream> Turns<S> {
             self.owed = None;
         }
     }
+}
+
+/// Appends a message; results that no frame holds together go one by one.
+pub(super) fn append<S: Stream>(link: &mut Link<S>, message: Message) -> Result<(), Lost> {
+    let request = Request::Append(message);
+    if link.say(&request)? == Said::Sent {
+        return Ok(());
+    }
+    let Request::Append(Message { role, parts }) = request else {
+        return Ok(());
+    };
+    for part in parts {
+        let message = Message {
+            role,
+            parts: vec![part],
+        };
+        link.say(&Request::Append(message))?;
+    }
+    Ok(())
 }
