@@ -122,6 +122,18 @@ mod shape {
             act: |w| assert!(of(w, "supervisor-core").outsiders.insert("tokio".into())),
         },
         Sabotage {
+            what: "the sandbox speaks HTTP",
+            rule: rules::outsiders,
+            word: "`supervisor-sandbox` names `reqwest`, which is not its to name",
+            act: |w| {
+                assert!(
+                    of(w, "supervisor-sandbox")
+                        .outsiders
+                        .insert("reqwest".into())
+                )
+            },
+        },
+        Sabotage {
             what: "the law reads a file",
             rule: rules::outsiders,
             word: "policies/src/x.rs: `std::fs` in a pure crate",

@@ -63,6 +63,12 @@ pub const OUTSIDERS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Crates from outside that only these may name: what speaks HTTP, and what parses a database.
+pub const KEPT_APART: &[(&str, &[&str])] = &[
+    ("reqwest", &["supervisor-providers"]),
+    ("rusqlite", &["supervisor-record", "worker-reader"]),
+];
+
 /// The crates that know no clock, file, socket, process, thread or environment.
 pub const PURE: &[&str] = &["protocol", "policies", "supervisor-core", "worker-agent"];
 
@@ -95,7 +101,7 @@ pub const CEILINGS: &[Ceiling] = &[
     },
     Ceiling {
         name: "policies",
-        lines: 12_000,
+        lines: 15_000,
         unsafe_places: 0,
         direct: 4,
         reached: 45,

@@ -102,6 +102,16 @@ pub fn outsiders(workspace: &Workspace) -> Vec<String> {
             ));
         }
     }
+    for (outsider, keepers) in drawn::KEPT_APART {
+        for one in &workspace.crates {
+            if one.outsiders.contains(*outsider) && !keepers.contains(&one.name.as_str()) {
+                objections.push(format!(
+                    "`{}` names `{outsider}`, which is not its to name",
+                    one.name
+                ));
+            }
+        }
+    }
     for name in drawn::PURE {
         let Some(one) = find(workspace, name, &mut objections) else {
             continue;
