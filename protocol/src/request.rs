@@ -77,7 +77,8 @@ pub enum TransitionKind {
 pub struct Transition {
     /// Iteration, from 1.
     pub iteration: u32,
-    /// What kind.
+    /// What kind. The record's own tag is `kind`, so it cannot be that on the wire.
+    #[serde(rename = "transition")]
     pub kind: TransitionKind,
     /// A word from the loop's closed list, at most 64 bytes.
     pub reason: String,
