@@ -3,7 +3,7 @@
 use policies::{Action, Decision, FileVerb, Place, evaluate::evaluate, normalise::normalise};
 use protocol::{
     CommandId, Digest, bounds,
-    call::{Call, Refusal, Stage},
+    call::{Call, Outcome, Refusal, SqlAnswer, Stage},
 };
 
 use crate::{
@@ -102,6 +102,8 @@ pub(crate) enum Passed {
         /// The command that it is, if it can be ended.
         command: Option<CommandId>,
     },
+    /// It is answered at once: the text itself says that nothing can be asked of the database.
+    Answered(Outcome),
     /// A bound is crossed, or the call is not what it was judged as.
     Refused(Refusal),
 }
@@ -165,22 +167,7 @@ pub(crate) fn pass(session: &mut Session, call: &Call, action: Action) -> Passed
                 instead: Some("use bash for files of /tmp and HOME".to_owned()),
             }),
         },
-        Action::Query { database, query } => {
-            let what = format!("{database}: {}", crate::escape::cut(&query, 400));
-            let permit = session.mint(QueryDatabase {
-                call: id,
-                database,
-                query,
-            });
-            let serial = permit.serial();
-            Passed::Effect {
-                effect: Effect::Query(permit),
-                name: "query",
-                what,
-                serial,
-                command: None,
-            }
-        }
+        Action::Query { database, query } => query_call(session, call, database, query),
         Action::ListTables => {
             let permit = session.mint(ListTables { call: id });
             let serial = permit.serial();
@@ -210,6 +197,50 @@ pub(crate) fn pass(session: &mut Session, call: &Call, action: Action) -> Passed
             }
         }
         Action::Job { job, kill } => job_call(session, call, &job, kill),
+    }
+}
+
+/// A query: its database, then its text in the contract's order, then the permit.
+fn query_call(session: &mut Session, call: &Call, database: String, query: String) -> Passed {
+    let declared = &session.config.policy.settings.databases;
+    let names: Vec<&str> = declared
+        .iter()
+        .map(|database| database.name.as_str())
+        .collect();
+    let database = match names.as_slice() {
+        [only] if database.is_empty() => (*only).to_owned(),
+        _ if names.contains(&database.as_str()) => database,
+        _ => {
+            let known = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            };
+            return Passed::Refused(Refusal {
+                stage: Stage::Input,
+                rule: None,
+                layer: None,
+                reason: format!("`database` must name a declared one; declared: {known}"),
+                instead: None,
+            });
+        }
+    };
+    if let Err(words) = policies::sql::check(&query) {
+        return Passed::Answered(Outcome::Rows(SqlAnswer::error(words)));
+    }
+    let what = format!("{database}: {}", crate::escape::cut(&query, 400));
+    let permit = session.mint(QueryDatabase {
+        call: call.id.clone(),
+        database,
+        query,
+    });
+    let serial = permit.serial();
+    Passed::Effect {
+        effect: Effect::Query(permit),
+        name: "query",
+        what,
+        serial,
+        command: None,
     }
 }
 

@@ -148,6 +148,7 @@ impl Turn {
         let (state, name, what, permit, command) =
             match gate::pass(&mut self.session, &call, action) {
                 Passed::Refused(refusal) => return self.refuse(&call, refusal, Some(verdict)),
+                Passed::Answered(outcome) => return self.answer_at_once(call, outcome, verdict),
                 Passed::Read { what } => {
                     let outcome = Box::new(Outcome::Proceed);
                     let reply = Reply::Outcome {
@@ -194,6 +195,24 @@ impl Turn {
         self.session.pending.insert(call.id, pending);
     }
 
+    /// Nothing is started: the call's own text is the answer.
+    pub(super) fn answer_at_once(
+        &mut self,
+        call: Call,
+        outcome: Outcome,
+        verdict: &policies::Verdict,
+    ) {
+        let pending = Pending {
+            tool: call.tool,
+            since: self.now,
+            verdict: gate::word(verdict.decision),
+            rule: verdict.rule.clone(),
+            state: PendingState::Running { command: None },
+        };
+        self.session.pending.insert(call.id.clone(), pending);
+        self.call_outcome(call.id, outcome, None, None);
+    }
+
     pub(super) fn refuse(
         &mut self,
         call: &Call,
@@ -212,7 +231,11 @@ impl Turn {
             ok: false,
             what: escape(&refusal.sentence(), false),
             ms: 0,
-            verdict: verdict.map_or("deny", |v| gate::word(v.decision)),
+            // What the law allowed and a bound or a person refused is refused all the same.
+            verdict: match verdict.map(|verdict| verdict.decision) {
+                Some(Decision::Ask) => "ask",
+                Some(Decision::Allow | Decision::Deny) | None => "deny",
+            },
             rule: refusal.rule.clone(),
         }));
         let outcome = Box::new(Outcome::Refused(refusal));
@@ -241,6 +264,7 @@ fn shown(action: &policies::Action, max: usize) -> String {
             FileVerb::Read => access.path.to_string(),
             FileVerb::Write => format!("write {}", access.path),
         },
+        Action::Query { database, query } if database.is_empty() => query.clone(),
         Action::Query { database, query } => format!("{database}: {query}"),
         Action::ListTables => "tables of the declared databases".to_owned(),
         Action::AskPerson { question, .. } => question.clone(),

@@ -142,7 +142,10 @@ impl Turn {
                     );
                     return self.fault("agent", what);
                 }
-                let what = format!("{} bytes", settled.bytes);
+                let what = match settled.ok {
+                    true => format!("{} bytes", settled.bytes),
+                    false => format!("an error of {} bytes went to the model", settled.bytes),
+                };
                 self.settle(&settled.call, settled.ok, what, None, None);
             }
             Request::Append(message) => {

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use policies::Policy;
-use protocol::Usage;
+use protocol::SessionId;
+use supervisor_core::Entry;
 use supervisor_providers::{Config, Providers, Script, Vault};
 use supervisor_record::Places;
 
 use crate::{
     exit::{CONFIG, Failure, USAGE},
     harden::Keys,
-    session::Saved,
+    session::{Saved, Store},
 };
 
 /// Longest conversation file.
@@ -141,10 +142,28 @@ fn no_model(why: &str) -> Failure {
     )
 }
 
-/// What a session cost, for people; `None` when no price is known.
-pub(super) fn cost(provider: &str, model: &str, usage: Usage, places: &Places) -> Option<String> {
+/// What a session cost, for people: each call at its own price; `None` when one has no price or none
+/// was paid for.
+pub(super) fn cost(store: &Store, session: &SessionId, places: &Places) -> Option<String> {
     let config = Config::load(Some(places.config()), &|name| std::env::var(name).ok()).ok()?;
-    let micro = config.models.cost_micro_usd(provider, model, &usage)?;
+    let stored = store.with(|record| record.entries(session)).ok()?;
+    let mut micro = 0_u64;
+    for stored in stored {
+        if let Entry::InferOutcome {
+            provider,
+            model,
+            usage,
+            error: None,
+            ..
+        } = stored.entry
+        {
+            if provider == "script" {
+                return None;
+            }
+            let cost = config.models.cost_micro_usd(&provider, &model, &usage)?;
+            micro = micro.saturating_add(cost);
+        }
+    }
     Some(format!(
         "${}.{:04}",
         micro / 1_000_000,

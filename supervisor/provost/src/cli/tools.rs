@@ -3,7 +3,10 @@
 use std::process::ExitCode;
 
 use policies::tools::Tool;
-use protocol::Part;
+use protocol::{
+    Part,
+    call::{Refusal, Stage},
+};
 use serde_json::{Value, json};
 use supervisor_core::Entry;
 
@@ -63,7 +66,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         Failure::new(USAGE, format!("--input is not JSON: {error}"))
             .help("for example --input '{\"command\":\"git status\"}'")
     })?;
-    if Tool::parse(name).is_none() {
+    let Some(tool) = Tool::parse(name) else {
         let known: Vec<_> = Tool::ALL.iter().map(|tool| tool.as_str()).collect();
         return Err(Failure::new(
             USAGE,
@@ -73,14 +76,19 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
             ),
         )
         .help(format!("the tools are {}", known.join(", "))));
+    };
+    if let Err(why) = policies::tools::input(tool, &input) {
+        return Ok(refused(&Refusal {
+            stage: Stage::Input,
+            rule: None,
+            layer: None,
+            reason: why,
+            instead: None,
+        }));
     }
     let places = own_places()?;
     let setup = setup::setup(args, &places)?;
-    let script = format!(
-        "{}\n{}\n",
-        json!({ "text": "", "tool_calls": [{ "name": name, "input": input }], "stop": "tool" }),
-        json!({ "text": "done", "stop": "end" })
-    );
+    let script = script(tool, &input);
     let asked = Asked {
         model: None,
         script: Some(&script),
@@ -115,28 +123,13 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
     let (conducted, _) = result?;
     let record = session::open_record(&places)?;
     let entries = super::sessions::entries(&record, &session)?;
-    let refusal = entries.iter().find_map(|entry| match entry {
-        Entry::Refused { refusal, .. } => Some(refusal.clone()),
-        _ => None,
-    });
+    let (refusal, result) = found(&entries, tool);
     // The layer of a trial has nothing that anybody would review later.
     let layer = session::review::Layer::take(&places, &session, saved)?;
     layer.discard()?;
     if let Some(refusal) = refusal {
-        output::out(&format!("{}\n", json!({ "refused": refusal })));
-        output::err(&format!(
-            "provost: {}\n",
-            supervisor_core::escape::escape(&refusal.sentence(), false)
-        ));
-        return Ok(ExitCode::from(ENDED));
+        return Ok(self::refused(&refusal));
     }
-    let result = entries.iter().find_map(|entry| match entry {
-        Entry::Message { message } => message.parts.iter().find_map(|part| match part {
-            Part::ToolResult { content, .. } => Some(content.clone()),
-            Part::Text { .. } | Part::Reasoning { .. } | Part::ToolCall { .. } => None,
-        }),
-        _ => None,
-    });
     let Some(result) = result else {
         return Err(Failure::new(
             ENDED,
@@ -151,6 +144,51 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         unwrapped(&result).ok_or_else(|| Failure::new(BUG, "the result is not an object"))?;
     output::out(&format!("{object}\n"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A conversation that makes this one call. A tool that changes a file wants to have read it first,
+/// so that is done before, in the same agent.
+fn script(tool: Tool, input: &Value) -> String {
+    let say = |name: &str, input: &Value| json!({ "tool_calls": [{ "name": name, "input": input }], "stop": "tool" });
+    let mut lines = Vec::new();
+    if let (Tool::EditFile | Tool::WriteFile, Some(path)) = (tool, input.get("file_path")) {
+        lines.push(say("read_file", &json!({ "file_path": path })));
+    }
+    lines.push(say(tool.as_str(), input));
+    lines.push(json!({ "text": "done", "stop": "end" }));
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// What became of the call that the model made last of this tool.
+fn found(entries: &[Entry], tool: Tool) -> (Option<Refusal>, Option<String>) {
+    let parts = entries.iter().filter_map(|entry| match entry {
+        Entry::Message { message } => Some(&message.parts),
+        _ => None,
+    });
+    let parts: Vec<&Part> = parts.flatten().collect();
+    let id = parts.iter().rev().find_map(|part| match part {
+        Part::ToolCall { id, name, .. } if name == tool.as_str() => Some(id.clone()),
+        _ => None,
+    });
+    let refusal = entries.iter().find_map(|entry| match entry {
+        Entry::Refused { call, refusal, .. } if Some(call) == id.as_ref() => Some(refusal.clone()),
+        _ => None,
+    });
+    let result = parts.iter().find_map(|part| match part {
+        Part::ToolResult {
+            id: of, content, ..
+        } if Some(of) == id.as_ref() => Some(content.clone()),
+        _ => None,
+    });
+    (refusal, result)
+}
+
+/// A refusal for programs and for people.
+fn refused(refusal: &Refusal) -> ExitCode {
+    output::out(&format!("{}\n", json!({ "refused": refusal })));
+    let sentence = supervisor_core::escape::escape(&refusal.sentence(), false);
+    output::err(&format!("provost: {sentence}\n"));
+    ExitCode::from(ENDED)
 }
 
 /// The JSON object within what the model reads, byte for byte.

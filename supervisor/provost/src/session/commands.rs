@@ -210,7 +210,8 @@ impl Commands {
         let mut chunk = vec![0_u8; 64 * 1024];
         let (mut open, mut exit) = (true, None::<(Exit, u32)>);
         let mut dry_by = None::<Instant>;
-        let mut refused = None;
+        // A background job's start was waited for already, and an answer comes once.
+        let mut running = ordered.started.is_terminated();
         while exit.is_none() || (open && dry_by.is_some_and(|by| Instant::now() < by)) {
             tokio::select! {
                 got = output.read(&mut chunk), if open => match got {
@@ -224,8 +225,8 @@ impl Commands {
                         }
                     }
                 },
-                started = &mut ordered.started, if refused.is_none() => match started {
-                    Ok(Ok(())) => refused = Some(false),
+                started = &mut ordered.started, if !running => match started {
+                    Ok(Ok(())) => running = true,
                     Ok(Err(failure)) => return Err(failure),
                     Err(_) => return Err(gone()),
                 },

@@ -258,7 +258,17 @@ impl Hands {
                     let _ = started.send(Err(failure));
                 }
             }
-            Report::Failed { .. } => return Err("a failure of nothing".to_owned()),
+            // Only the agent's start has neither an order's number nor a command.
+            Report::Failed {
+                order: None,
+                command: None,
+                failure,
+            } => {
+                return Err(format!(
+                    "the agent could not be started: {}",
+                    failure.message
+                ));
+            }
             Report::Hello(_)
             | Report::Handles { .. }
             | Report::Ready { .. }
