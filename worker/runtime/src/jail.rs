@@ -9,9 +9,9 @@ use std::{
 use protocol::{Exit, ROLE_HANDS, jail::JailSpec};
 use worker_jail::{Outside, Role, Unfit, View};
 
-use crate::{BUG, FAULT, UNFIT, spec};
+use crate::{BUG, FAULT, Serve, UNFIT, spec};
 
-pub(crate) fn run() -> ExitCode {
+pub(crate) fn run(serve: Serve) -> ExitCode {
     // Without its three descriptors it was started by a person; nobody hears more than the code.
     let Ok([link, agent, descriptor]) = worker_jail::take_standard() else {
         return ExitCode::from(BUG);
@@ -31,13 +31,13 @@ pub(crate) fn run() -> ExitCode {
             let _ = (link.into_raw_fd(), agent.into_raw_fd());
             wait(outside)
         }
-        Ok(Role::PidOne(view)) => hands(view, &spec, link, agent),
+        Ok(Role::PidOne(view)) => hands(view, &spec, link, agent, serve),
         Err(error) => unfit(link.as_fd(), &error),
     }
 }
 
 /// Pid 1, from the finished view to its end.
-fn hands(view: View, spec: &JailSpec, link: OwnedFd, agent: OwnedFd) -> ExitCode {
+fn hands(view: View, spec: &JailSpec, link: OwnedFd, agent: OwnedFd, serve: Serve) -> ExitCode {
     crate::call_it(ROLE_HANDS);
     let greeted = view
         .pidfd()
@@ -52,7 +52,7 @@ fn hands(view: View, spec: &JailSpec, link: OwnedFd, agent: OwnedFd) -> ExitCode
     if worker_hands::say(link.as_fd(), &hands.standing().report()).is_err() {
         return ExitCode::from(FAULT);
     }
-    match worker_hands::serve(hands, link, agent, &spec.workspace) {
+    match serve(hands, link, agent, &spec.workspace) {
         Ok(()) => ExitCode::SUCCESS,
         // The supervisor sees the link close; there is nobody else to tell.
         Err(_) => ExitCode::from(FAULT),
