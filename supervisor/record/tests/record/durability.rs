@@ -123,11 +123,7 @@ fn a_killed_writer_loses_nothing_that_was_acknowledged_and_its_session_is_taken_
         let mut rest = String::new();
         out.read_to_string(&mut rest).expect("read");
         writer.wait().expect("reaped");
-        acknowledged = rest
-            .lines()
-            .filter_map(number)
-            .last()
-            .unwrap_or(acknowledged);
+        acknowledged = rest.lines().rev().find_map(number).unwrap_or(acknowledged);
 
         let places = places(home.path());
         let mut record = Record::open(&places).expect("opens");
