@@ -106,7 +106,7 @@ fn accepts(entry: &Program, args: &[Word]) -> bool {
         };
         if ended || !text.starts_with('-') || text == "-" {
             operands += 1;
-            ended |= entry.wraps;
+            ended |= entry.leading;
             continue;
         }
         if text == "--" {

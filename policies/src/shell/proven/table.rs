@@ -27,8 +27,9 @@ pub(super) struct Program {
     pub(super) operands: Operands,
     /// Whether no option that exists writes or runs anything, so that any word will do.
     pub(super) open: bool,
-    /// Whether it starts the rest as a command, which stands in the reading for itself.
-    pub(super) wraps: bool,
+    /// Whether options end at the first operand: what a wrapper starts stands in the reading for
+    /// itself.
+    pub(super) leading: bool,
 }
 
 impl Program {
@@ -42,7 +43,7 @@ impl Program {
         digits: false,
         operands: Operands::Any,
         open: false,
-        wraps: false,
+        leading: false,
     };
 }
 
@@ -107,7 +108,7 @@ const TEST: Program = Program {
     ..WORDS
 };
 /// `-v` sets a variable, and its name could be evaluated.
-const PRINTF: Program = NONE;
+const PRINTF: Program = Program { leading: true, ..NONE };
 const LS: Program = Program {
     short: "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
     value: "ITw",
@@ -693,7 +694,7 @@ const PS: Program = Program {
 };
 const COMMAND: Program = Program {
     short: "pvV",
-    wraps: true,
+    leading: true,
     ..NONE
 };
 const TIMEOUT: Program = Program {
@@ -701,14 +702,14 @@ const TIMEOUT: Program = Program {
     value: "ks",
     long: &["preserve-status", "foreground", "verbose"],
     long_value: &["kill-after", "signal"],
-    wraps: true,
+    leading: true,
     ..NONE
 };
 const NICE: Program = Program {
     value: "n",
     long_value: &["adjustment"],
     digits: true,
-    wraps: true,
+    leading: true,
     ..NONE
 };
 const XARGS: Program = Program {
@@ -716,6 +717,6 @@ const XARGS: Program = Program {
     value: "dILnPs",
     long: &["null", "no-run-if-empty", "verbose", "exit"],
     long_value: &["delimiter", "max-args", "max-chars", "max-procs"],
-    wraps: true,
+    leading: true,
     ..NONE
 };
