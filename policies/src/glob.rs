@@ -153,6 +153,9 @@ fn brackets_close(part: &str) -> bool {
 /// Whether one component matches; `fold` ignores case. Greedy with one way back, so linear in practice
 /// and never worse than the product of both lengths.
 pub(crate) fn component(pattern: &str, name: &str, fold: bool) -> bool {
+    if !fold && !wild(pattern) {
+        return pattern == name;
+    }
     let lower = |text: &str| -> Vec<char> {
         if fold {
             text.chars().flat_map(char::to_lowercase).collect()

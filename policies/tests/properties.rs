@@ -4,7 +4,11 @@
 
 use policies::{
     Action, CommandPattern, Decision, Examples, Facts, FileAccess, FileVerb, Layer, LayerName,
-    Mode, Policy, Rule, Run, ViewPath, evaluate::evaluate, shell, tools::Tool,
+    Mode, Policy, Rule, Run, ViewPath,
+    evaluate::evaluate,
+    parse::{Source, load},
+    shell,
+    tools::Tool,
 };
 use proptest::prelude::*;
 
@@ -184,6 +188,55 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![4 => line, 1 => file]
 }
 
+/// A policy file without rules.
+fn settings() -> impl Strategy<Value = String> {
+    let maybe = |values: &'static [&'static str]| prop::option::of(prop::sample::select(values));
+    let mode = maybe(&["never", "onRequest", "bypass"]);
+    let wall = maybe(&["1m", "30m", "5h"]);
+    let memory = maybe(&["64MiB", "2GiB", "9GiB"]);
+    let floor = maybe(&["off", "preferred", "required"]);
+    let hosts = prop::option::of(prop::collection::vec(
+        prop::sample::select(&["a.test", "*.a.test", "x.a.test", "b.test"][..]),
+        0..3,
+    ));
+    let hide = maybe(&["x", "*.pem", "./keys"]);
+    (
+        mode,
+        wall,
+        memory,
+        floor,
+        hosts,
+        hide,
+        prop::option::of(1..200_u32),
+    )
+        .prop_map(|(mode, wall, memory, floor, hosts, hide, turns)| {
+            let mut text = "version = 1\n".to_owned();
+            if let Some(mode) = mode {
+                text += &format!("mode = \"{mode}\"\n");
+            }
+            text += "[limits]\n";
+            if let Some(wall) = wall {
+                text += &format!("wall = \"{wall}\"\n");
+            }
+            if let Some(memory) = memory {
+                text += &format!("memory = \"{memory}\"\n");
+            }
+            if let Some(turns) = turns {
+                text += &format!("turns = {turns}\n");
+            }
+            if let Some(floor) = floor {
+                text += &format!("[confinement.rights]\nexec = \"{floor}\"\n");
+            }
+            if let Some(hosts) = hosts {
+                text += &format!("[network]\nallow = {hosts:?}\n");
+            }
+            if let Some(hide) = hide {
+                text += &format!("[filesystem]\nhide = [\"{hide}\"]\n");
+            }
+            text
+        })
+}
+
 fn judge(policy: &Policy, mode: Mode, action: &Action) -> Decision {
     evaluate(policy, mode, action, &facts()).decision
 }
@@ -252,6 +305,34 @@ proptest! {
             {
                 prop_assert_ne!(verdict.decision, Decision::Allow);
             }
+        }
+    }
+
+    #[test]
+    fn a_workspaces_settings_only_tighten(user in settings(), project in settings()) {
+        let source = |layer: LayerName, text: &str| Source { name: layer.as_str().into(), text: text.into(), layer };
+        let alone = load(&[source(LayerName::User, &user)], &|_| None).expect("loads").settings;
+        let project = project.replace("\"bypass\"", "\"never\"");
+        let both = [source(LayerName::User, &user), source(LayerName::Project, &project)];
+        let met = load(&both, &|_| None).expect("loads").settings;
+        prop_assert!(met.mode.rank() <= alone.mode.rank());
+        prop_assert!(met.limits.wall <= alone.limits.wall && met.limits.memory <= alone.limits.memory);
+        prop_assert!(met.limits.turns <= alone.limits.turns);
+        for (right, floor) in &met.confinement.rights {
+            prop_assert!(floor >= &alone.confinement.rights[right]);
+        }
+        for host in &met.network.allow {
+            let outer = |allowed: &String| host == allowed || allowed.strip_prefix('*').is_some_and(|end| host.ends_with(end));
+            prop_assert!(alone.network.allow.iter().any(outer), "{host}");
+        }
+        prop_assert!(alone.filesystem.hide.iter().all(|glob| met.filesystem.hide.contains(glob)));
+    }
+
+    #[test]
+    fn no_line_makes_the_law_panic(line in "(?s).{0,200}", shellish in "[a-z $(){}<>|&;'\"`\\\\/.~*=\n-]{0,200}") {
+        for line in [line, shellish] {
+            let action = Action::Run(Run { reading: shell::read(&line), line, timeout_s: 1, background: false, stdin: None });
+            let _ = judge(&Policy::plain(), Mode::OnRequest, &action);
         }
     }
 

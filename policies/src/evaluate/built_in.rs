@@ -6,14 +6,12 @@ use super::{
     subject::{Kind, Subject, Touch},
 };
 use crate::{
-    Action, Decision, Facts, FileVerb, Place, Policy, ViewPath, glob::Pattern, protected,
-    shell::Simple,
+    Decision, Facts, FileVerb, Place, Policy, ViewPath, glob::Pattern, protected, shell::Simple,
 };
 
 /// The built-in layer's word joined with what the rules said.
 pub(super) fn judge(
     policy: &Policy,
-    action: &Action,
     subject: &Subject<'_>,
     said: Option<Word>,
     facts: &Facts,
@@ -28,7 +26,9 @@ pub(super) fn judge(
             .first()
             .and_then(|path| file(policy, path, touch.verb, facts)),
         Kind::Query { database, .. } => query(policy, database),
-        Kind::Opaque => Some(opaque(action)),
+        Kind::Opaque { doubt } => Some(not_understood(format!(
+            "the line is not understood: {doubt}"
+        ))),
         Kind::Plain => None,
     };
     match (own, said) {
@@ -48,14 +48,6 @@ pub(super) fn contained() -> Word {
         instead: None,
         unread: false,
     }
-}
-
-fn opaque(action: &Action) -> Word {
-    let doubt = match action {
-        Action::Run(run) => run.reading.doubt.as_deref().unwrap_or("no reason given"),
-        _ => "no reason given",
-    };
-    not_understood(format!("the line is not understood: {doubt}"))
 }
 
 fn not_understood(reason: String) -> Word {
@@ -117,6 +109,17 @@ fn protected_name(policy: &Policy, path: &ViewPath, facts: &Facts) -> Option<Wor
     )
 }
 
+/// Where a path lies, with the further trees that the policy names.
+fn place(policy: &Policy, path: &ViewPath, facts: &Facts) -> Place {
+    let below = |trees: &[String]| trees.iter().any(|tree| path.below(tree).is_some());
+    let settings = &policy.settings.filesystem;
+    match facts.place(path) {
+        Place::Outside if below(&settings.write) => Place::Private,
+        Place::Outside if below(&settings.read) => Place::System,
+        known => known,
+    }
+}
+
 /// What a device path is to a redirection.
 fn device(path: &ViewPath) -> bool {
     let name = path.below("/dev").unwrap_or("");
@@ -142,7 +145,7 @@ fn redirect(policy: &Policy, touch: &Touch, text: &str, facts: &Facts) -> Option
                     .instead("there is no network in the jail; use what the workspace holds"),
             );
         }
-        match (facts.place(path), touch.verb) {
+        match (place(policy, path, facts), touch.verb) {
             (Place::Workspace(_), FileVerb::Write) => {
                 hidden(policy, path, facts).or_else(|| protected_name(policy, path, facts))
             }
@@ -167,7 +170,7 @@ fn outside(decision: Decision, reason: String) -> Word {
 }
 
 fn file(policy: &Policy, path: &ViewPath, verb: FileVerb, facts: &Facts) -> Option<Word> {
-    match (facts.place(path), verb) {
+    match (place(policy, path, facts), verb) {
         (Place::Workspace(_), FileVerb::Write) => {
             hidden(policy, path, facts).or_else(|| protected_name(policy, path, facts))
         }

@@ -14,7 +14,7 @@ mod subject;
 use protocol::bounds;
 
 pub(crate) use pattern::{example_matches, host_contains, rule_contains};
-pub(crate) use subject::bases;
+pub(crate) use subject::folders;
 
 use crate::{
     Action, Decision, Facts, Mode, PartVerdict, Policy, Stage, Verdict,
@@ -195,7 +195,7 @@ fn permissions(policy: &Policy, mode: Mode, action: &Action, facts: &Facts) -> (
     }
     for subject in &subjects {
         let said = speak::layers(policy, subject, facts);
-        let word = built_in::judge(policy, action, subject, said, facts);
+        let word = built_in::judge(policy, subject, said, facts);
         if is_line && !matches!(subject.kind, subject::Kind::Plain) {
             parts.push(Part {
                 verdict: PartVerdict {

@@ -5,7 +5,7 @@
 
 use super::subject::{Kind, Subject, Touch};
 use crate::{
-    CommandPattern, Decision, Facts, FileVerb, Place, Rule,
+    CommandPattern, Decision, Facts, FileVerb, Rule, ViewPath,
     glob::{Pattern, Root},
     shell::{self, Simple, Word},
     sql,
@@ -70,17 +70,17 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
                     .and_then(|pattern| command(pattern, simple, strict))
             })
         }
-        (Condition::Command, Kind::Opaque) if ours => each(rule.command.len(), &|_| Some(false)),
-        (Condition::Path, Kind::File(touch)) if ours => each(rule.path.len(), &|at| {
-            rule.path
-                .get(at)
-                .and_then(|text| path(text, touch, facts, strict))
-        }),
+        (Condition::Command, Kind::Opaque { .. }) if ours => {
+            each(rule.command.len(), &|_| Some(false))
+        }
+        (Condition::Path, Kind::File(touch)) if ours || (strict && stands_for(rule, touch)) => {
+            each(rule.path.len(), &|at| {
+                path(rule.path.get(at)?, &[touch], facts, strict)
+            })
+        }
         (Condition::Path, Kind::Redirect(touch)) if ours || stands_for(rule, touch) => {
             each(rule.path.len(), &|at| {
-                rule.path
-                    .get(at)
-                    .and_then(|text| path(text, touch, facts, strict))
+                path(rule.path.get(at)?, &[touch], facts, strict)
             })
         }
         (Condition::Path, Kind::Command { touches, .. }) if strict => {
@@ -88,12 +88,9 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
                 .iter()
                 .filter(|touch| ours || stands_for(rule, touch))
                 .collect();
+            // Whether the program really opens what an argument names is its own business.
             each(rule.path.len(), &|at| {
-                let text = rule.path.get(at)?;
-                touches
-                    .iter()
-                    .find_map(|touch| path(text, touch, facts, strict))
-                    .map(|_| false)
+                path(rule.path.get(at)?, &touches, facts, strict).map(|_| false)
             })
         }
         (Condition::Host, Kind::Command { hosts, .. }) if ours => each(rule.host.len(), &|at| {
@@ -113,7 +110,8 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
     }
 }
 
-/// A path rule for a file tool speaks of redirections and arguments of commands too.
+/// A path rule for a file tool speaks of every way to that path: the other file tools, redirections,
+/// arguments of commands.
 fn stands_for(rule: &Rule, touch: &Touch) -> bool {
     match touch.verb {
         FileVerb::Read => rule.tool == "read_file",
@@ -121,24 +119,31 @@ fn stands_for(rule: &Rule, touch: &Touch) -> bool {
     }
 }
 
-fn path(text: &str, touch: &Touch, facts: &Facts, strict: bool) -> Option<bool> {
+/// Whether a path pattern covers one of the touches: for a rule that tightens by any of the paths that
+/// it could mean, for one that allows by all of them.
+fn path(text: &str, touches: &[&Touch], facts: &Facts, strict: bool) -> Option<bool> {
     let pattern = Pattern::parse(text).ok()?;
-    if touch.paths.is_empty() {
-        return Some(false);
-    }
-    let covered = touch.paths.iter().any(|path| {
+    let covers = |path: &ViewPath| {
         let relative = match pattern.root {
-            Root::Workspace => match facts.place(path) {
-                Place::Workspace(relative) => Some(relative),
-                _ => None,
-            },
-            Root::Home => path.below(&facts.home).map(str::to_owned),
-            Root::Absolute => Some(path.as_str().to_owned()),
+            Root::Workspace => path.below(&facts.workspace),
+            Root::Home => path.below(&facts.home),
+            Root::Absolute => Some(path.as_str()),
         };
         // A rule that tightens folds case: the file system may.
-        relative.is_some_and(|relative| pattern.covers(&relative, strict))
-    });
-    covered.then_some(true)
+        relative.is_some_and(|relative| pattern.covers(relative, strict))
+    };
+    touches.iter().find_map(|touch| {
+        if touch.paths.is_empty() {
+            return Some(false);
+        }
+        let mut paths = touch.paths.iter();
+        let covered = if strict {
+            paths.any(covers)
+        } else {
+            paths.all(covers)
+        };
+        covered.then_some(true)
+    })
 }
 
 fn table(text: &str, database: &str, query: &str, named: Option<&[String]>) -> Option<bool> {

@@ -53,14 +53,20 @@ fn word(layer: &Layer, rule: &Rule, hit: Hit, subject: &Subject<'_>) -> Word {
     let mut instead = rule.instead.clone();
     let mut reason = rule.reason.clone();
     if !hit.sure {
-        let what = match subject.kind {
-            Kind::Opaque => "the line is not understood, so it counts as what this rule is about",
-            _ => "it could be what this rule is about",
+        let what = match &subject.kind {
+            Kind::Opaque { doubt } => format!("the line is not understood ({doubt})"),
+            Kind::Command { .. } | Kind::Redirect(_) => {
+                let text: String = subject.text.chars().take(60).collect();
+                format!("what `{text}` does shows only when it runs")
+            }
+            _ => "it could be more than it says".to_owned(),
         };
-        reason = format!("{reason} ({what})");
-        if instead.is_none() {
-            instead = Some("write each word out, so that it can be read".to_owned());
-        }
+        reason = format!(
+            "{what}, so it counts as what rule `{}` is about: {reason}",
+            rule.id
+        );
+        instead =
+            Some("write each word out plainly, or run a script from the workspace".to_owned());
     }
     Word {
         decision: rule.verdict,

@@ -41,7 +41,10 @@ pub(super) enum Kind<'a> {
         query: &'a str,
     },
     /// A line that is not understood: it could be anything.
-    Opaque,
+    Opaque {
+        /// Why.
+        doubt: &'a str,
+    },
     /// A call without an object of its own.
     Plain,
 }
@@ -67,10 +70,10 @@ pub(super) fn of<'a>(action: &'a Action, policy: &'a Policy, facts: &Facts) -> V
     match action {
         Action::Run(run) => {
             let mut subjects = of_reading(&run.reading, facts);
-            if run.reading.doubt.is_some() {
+            if let Some(doubt) = run.reading.doubt.as_deref() {
                 subjects.push(Subject {
                     tool: Tool::Bash,
-                    kind: Kind::Opaque,
+                    kind: Kind::Opaque { doubt },
                     text: run.line.chars().take(200).collect(),
                 });
             }
@@ -106,33 +109,41 @@ pub(super) fn of<'a>(action: &'a Action, policy: &'a Policy, facts: &Facts) -> V
 
 /// The commands and redirections of a line.
 pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject<'a>> {
-    let commands = reading.simples.iter().enumerate().map(|(index, simple)| {
-        let bases = bases(reading, index, facts);
-        Subject {
+    let folders = folders(reading, facts);
+    let bases = |index: usize| -> Vec<&str> {
+        let here = folders.get(index).or_else(|| folders.last());
+        let mut bases = vec![facts.workspace.as_str()];
+        bases.extend(
+            here.map(String::as_str)
+                .filter(|here| *here != facts.workspace),
+        );
+        bases
+    };
+    let commands = reading
+        .simples
+        .iter()
+        .enumerate()
+        .map(|(index, simple)| Subject {
             tool: Tool::Bash,
             kind: Kind::Command {
                 simple,
-                touches: touches(simple, &bases, facts),
-                hosts: hosts(simple),
+                touches: touches(simple, &bases(index), facts),
+                hosts: simple
+                    .literals()
+                    .take(OPERANDS)
+                    .filter_map(host_of)
+                    .collect(),
             },
             text: simple.text.clone(),
-        }
-    });
+        });
     let redirects = reading.redirects.iter().map(|redirect| {
-        let bases = bases(
-            reading,
-            redirect.simple.unwrap_or(reading.simples.len()),
-            facts,
-        );
+        let bases = bases(redirect.simple.unwrap_or(usize::MAX));
         let verb = match redirect.access {
             Access::Read => FileVerb::Read,
             Access::Write => FileVerb::Write,
         };
-        let paths = redirect
-            .target
-            .literal
-            .as_deref()
-            .map_or_else(Vec::new, |literal| resolve(literal, &bases, facts));
+        let literal = redirect.target.literal.as_deref();
+        let paths = literal.map_or_else(Vec::new, |literal| resolve(literal, &bases, facts));
         Subject {
             tool: Tool::Bash,
             kind: Kind::Redirect(Touch { paths, verb }),
@@ -181,31 +192,30 @@ pub(super) fn of_example<'a>(rule: &Rule, example: &'a str, facts: &Facts) -> Op
     })
 }
 
-/// The folders from which the command at `index` may run: where the line starts, and where the
-/// `cd`s before it lead. Which of them ran is not known, so both count.
-pub(crate) fn bases(reading: &Reading, index: usize, facts: &Facts) -> Vec<String> {
-    let mut bases = vec![facts.workspace.clone()];
+/// For each simple command the folder in which it runs if every `cd` before it did, and one more for
+/// the end of the line. Which of them ran is not known, so the workspace root always counts beside it.
+pub(crate) fn folders(reading: &Reading, facts: &Facts) -> Vec<String> {
     let mut here = facts.workspace.clone();
-    for simple in reading.simples.iter().take(index) {
-        if !matches!(simple.name(), Some("cd" | "pushd")) {
-            continue;
+    let mut folders = vec![here.clone()];
+    for simple in &reading.simples {
+        if matches!(simple.name(), Some("cd" | "pushd")) {
+            let target = match simple.args.iter().find(|word| !word.text.starts_with('-')) {
+                None => Some("~"),
+                Some(word) => word.literal.as_deref(),
+            };
+            let path = target.and_then(|word| ViewPath::new(word, &here, &facts.home));
+            // No kernel follows a longer one.
+            if let Some(path) = path.filter(|path| path.as_str().len() <= 4096) {
+                here = path.as_str().to_owned();
+            }
         }
-        let target = match simple.args.iter().find(|word| !word.text.starts_with('-')) {
-            None => Some("~"),
-            Some(word) => word.literal.as_deref(),
-        };
-        if let Some(path) = target.and_then(|word| ViewPath::new(word, &here, &facts.home)) {
-            here = path.as_str().to_owned();
-        }
+        folders.push(here.clone());
     }
-    if here != facts.workspace {
-        bases.push(here);
-    }
-    bases
+    folders
 }
 
 /// A word as a path from each base.
-fn resolve(word: &str, bases: &[String], facts: &Facts) -> Vec<ViewPath> {
+fn resolve(word: &str, bases: &[&str], facts: &Facts) -> Vec<ViewPath> {
     let mut paths: Vec<ViewPath> = bases
         .iter()
         .filter_map(|base| ViewPath::new(word, base, &facts.home))
@@ -213,6 +223,9 @@ fn resolve(word: &str, bases: &[String], facts: &Facts) -> Vec<ViewPath> {
     paths.dedup();
     paths
 }
+
+/// Arguments of one command that are looked at one by one.
+const OPERANDS: usize = 1_000;
 
 /// What an argument could name: itself, or what stands after `=`.
 fn operands(word: &Word) -> Vec<&str> {
@@ -231,30 +244,33 @@ fn operands(word: &Word) -> Vec<&str> {
 }
 
 /// Files that arguments could name; a proven read only reads them.
-fn touches(simple: &Simple, bases: &[String], facts: &Facts) -> Vec<Touch> {
+fn touches(simple: &Simple, bases: &[&str], facts: &Facts) -> Vec<Touch> {
     let verbs: &[FileVerb] = if shell::is_proven_read(simple) {
         &[FileVerb::Read]
     } else {
         &[FileVerb::Read, FileVerb::Write]
     };
     let mut touches = Vec::new();
-    for operand in simple.args.iter().flat_map(operands) {
+    let mut note = |paths: Vec<ViewPath>| {
+        touches.extend(verbs.iter().map(|&verb| Touch {
+            paths: paths.clone(),
+            verb,
+        }));
+    };
+    for operand in simple.args.iter().take(OPERANDS).flat_map(operands) {
         let paths = resolve(operand, bases, facts);
         if !paths.is_empty() {
-            touches.extend(verbs.iter().map(|&verb| Touch {
-                paths: paths.clone(),
-                verb,
-            }));
+            note(paths);
         }
+    }
+    if simple.args.len() > OPERANDS {
+        // What was not looked at could be anything.
+        note(Vec::new());
     }
     touches
 }
 
-/// Hosts in URLs among the arguments.
-fn hosts(simple: &Simple) -> Vec<String> {
-    simple.literals().filter_map(host_of).collect()
-}
-
+/// The host of a URL.
 fn host_of(word: &str) -> Option<String> {
     let (scheme, rest) = word.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;

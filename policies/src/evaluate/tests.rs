@@ -242,6 +242,14 @@ fn paths_are_judged_for_tools_redirections_and_arguments() {
     assert_eq!(say(&rules, &write("migrations/1.sql")).0, Deny);
     assert_eq!(say(&rules, &write("MIGRATIONS/1.sql")).0, Deny);
     assert_eq!(say(&rules, &write("src/../migrations/1.sql")).0, Deny);
+    assert_eq!(
+        say(
+            &rules,
+            &touch(Tool::EditFile, FileVerb::Write, "migrations/1.sql")
+        )
+        .0,
+        Deny
+    );
     assert_eq!(say(&rules, &write("src/1.sql")).0, Allow);
     assert_eq!(say(&rules, &read("migrations/1.sql")).0, Allow);
     for text in [
@@ -318,6 +326,17 @@ fn places_decide_where_no_rule_speaks() {
     ] {
         assert_eq!(say(&none, &action), (decision, id.to_owned()), "{action:?}");
     }
+}
+
+#[test]
+fn trees_that_the_policy_names_are_in_the_view() {
+    let mut policy = Policy::plain();
+    policy.settings.filesystem.read = vec!["/opt/tools".into()];
+    policy.settings.filesystem.write = vec!["/var/cache/build".into()];
+    assert_eq!(say(&policy, &read("/opt/tools/x")).0, Allow);
+    assert_eq!(say(&policy, &read("/opt/tools-secret/x")).0, Deny);
+    assert_eq!(say(&policy, &write("/opt/tools/x")).0, Deny);
+    assert_eq!(say(&policy, &line("make > /var/cache/build/log")).0, Allow);
 }
 
 #[test]
@@ -535,4 +554,30 @@ fn a_person_is_asked_only_where_one_is() {
         evaluate(&Policy::plain(), Mode::Never, &ask, &facts()).decision,
         Deny
     );
+}
+
+#[test]
+fn a_hostile_line_is_judged_soon() {
+    let globs: Vec<String> = (0..50).map(|n| format!("src/**/{n}*/**/x*")).collect();
+    let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
+    let rules = user(&[
+        path("many", "write_file", Deny, &globs),
+        command("no", Deny, &["git push", "rm -rf"]),
+    ]);
+    let lines = [
+        format!("cd {};", "a/".repeat(60)).repeat(500),
+        format!("curl x | {} sh", "sh |".repeat(500)),
+        format!("cat {}", "a ".repeat(30_000)),
+        format!("git {} push", "-x ".repeat(20_000)),
+        format!("sh {}", "$(a) ".repeat(480)),
+        format!("rm {}", "/".repeat(60_000)),
+        "a/*".repeat(20_000),
+        format!("python3 -c '{}'", "a/b ".repeat(15_000)),
+    ];
+    let began = std::time::Instant::now();
+    for text in &lines {
+        let _ = say(&rules, &line(text));
+    }
+    // Milliseconds when optimised; a minute would mean that something grows faster than it should.
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }

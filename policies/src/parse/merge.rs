@@ -111,35 +111,52 @@ pub(super) struct Clash {
 /// Joins the layers, outermost first.
 pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
     let words = || layers.iter().map(|(_, word)| word);
+    // The organisation and the user may set anything; what comes further inside only tightens what
+    // they said, or the defaults if they said nothing.
+    let outer = || {
+        layers
+            .iter()
+            .filter(|(name, _)| is_outer(*name))
+            .map(|(_, word)| word)
+    };
+    let inner = || {
+        layers
+            .iter()
+            .filter(|(name, _)| !is_outer(*name))
+            .map(|(_, word)| word)
+    };
     let base = Settings::default();
     let mut clashes = Vec::new();
     let mut confinement = base.confinement;
     // The outermost layer that speaks of namespaces decides: an inner one could only weaken.
-    confinement.namespaces = words()
+    confinement.namespaces = outer()
         .find_map(|word| word.namespaces)
         .unwrap_or(confinement.namespaces);
     for &right in Right::ALL {
-        let said = words().filter_map(|word| word.rights.get(&right)).max();
-        confinement
-            .rights
-            .insert(right, said.copied().unwrap_or(Floor::Required));
+        let said = outer()
+            .filter_map(|word| word.rights.get(&right).copied())
+            .max();
+        let floor = inner()
+            .filter_map(|word| word.rights.get(&right).copied())
+            .fold(said.unwrap_or(Floor::Required), Floor::max);
+        confinement.rights.insert(right, floor);
     }
+    // What no outer layer grants, an inner one cannot narrow: it stays nothing.
+    let nothing = Vec::new();
+    let granted = |pick: fn(&Word) -> Option<&Vec<String>>, contains: fn(&str, &str) -> bool| {
+        let first = outer().find_map(pick).is_none().then_some(&nothing);
+        narrowed(first.into_iter().chain(words().filter_map(pick)), contains)
+    };
     let mut filesystem = Filesystem {
-        read: narrowed(words().filter_map(|word| word.read.as_ref()), tree_contains),
-        write: narrowed(
-            words().filter_map(|word| word.write.as_ref()),
-            tree_contains,
-        ),
+        read: granted(|word| word.read.as_ref(), tree_contains),
+        write: granted(|word| word.write.as_ref(), tree_contains),
         ..Filesystem::default()
     };
     for word in words() {
         extend(&mut filesystem.hide, &word.hide);
         extend(&mut filesystem.protect, &word.protect);
     }
-    let allow = narrowed(
-        words().filter_map(|word| word.network.as_ref()),
-        host_contains,
-    );
+    let allow = granted(|word| word.network.as_ref(), host_contains);
     let models = models(layers, &mut clashes);
     let mut databases: Vec<Database> = Vec::new();
     for (name, word) in layers {
@@ -159,14 +176,18 @@ pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
         }
     }
     let settings = Settings {
-        mode: words()
-            .filter_map(|word| word.mode)
-            .min_by_key(|mode| mode.rank())
-            .unwrap_or(base.mode),
+        mode: tightest(
+            outer().filter_map(|word| word.mode),
+            base.mode,
+            inner().filter_map(|word| word.mode),
+        ),
         confinement,
         filesystem,
         network: Network { allow },
-        limits: limits(&words().map(|word| word.limits).collect::<Vec<_>>()),
+        limits: limits(
+            &outer().map(|word| word.limits).collect::<Vec<_>>(),
+            &inner().map(|word| word.limits).collect::<Vec<_>>(),
+        ),
         models,
         databases,
     };
@@ -244,28 +265,50 @@ fn models(layers: &[(LayerName, Word)], clashes: &mut Vec<Clash>) -> Models {
     }
 }
 
-/// The least of what was said; a default where nothing was.
-fn limits(words: &[LimitsDraft]) -> Limits {
+fn tightest(
+    outer: impl Iterator<Item = Mode>,
+    base: Mode,
+    inner: impl Iterator<Item = Mode>,
+) -> Mode {
+    let lower = |a: Mode, b: Mode| if b.rank() < a.rank() { b } else { a };
+    inner.fold(outer.reduce(lower).unwrap_or(base), lower)
+}
+
+/// The least of what was said; the default where no outer layer said anything.
+fn limits(outer: &[LimitsDraft], inner: &[LimitsDraft]) -> Limits {
+    fn least<T: PartialOrd + Copy>(
+        pick: fn(&LimitsDraft) -> Option<T>,
+        (outer, inner): (&[LimitsDraft], &[LimitsDraft]),
+        base: Option<T>,
+    ) -> Option<T> {
+        let lower = |a: T, b: T| if b < a { b } else { a };
+        let said = outer.iter().filter_map(pick).reduce(lower).or(base);
+        said.into_iter()
+            .chain(inner.iter().filter_map(pick))
+            .reduce(lower)
+    }
+    let all = (outer, inner);
     let base = Limits::default();
-    let least = |pick: fn(&LimitsDraft) -> Option<u64>, base: u64| {
-        words.iter().filter_map(pick).min().unwrap_or(base)
-    };
-    let fewest = |pick: fn(&LimitsDraft) -> Option<u32>, base: u32| {
-        words.iter().filter_map(pick).min().unwrap_or(base)
-    };
     Limits {
-        memory: least(|word| word.memory, base.memory),
-        processes: least(|word| word.processes, base.processes),
-        disk: least(|word| word.disk, base.disk),
-        wall: least(|word| word.wall, base.wall),
-        output: least(|word| word.output, base.output),
-        turns: fewest(|word| word.turns, base.turns),
-        iterations: fewest(|word| word.iterations, base.iterations),
-        cost_usd: words
-            .iter()
-            .filter_map(|word| word.cost_usd)
-            .reduce(f64::min),
-        tokens: words.iter().filter_map(|word| word.tokens).min(),
+        memory: least(|word| word.memory, all, Some(base.memory)).unwrap_or(base.memory),
+        processes: least(|word| word.processes, all, Some(base.processes))
+            .unwrap_or(base.processes),
+        disk: least(|word| word.disk, all, Some(base.disk)).unwrap_or(base.disk),
+        wall: least(|word| word.wall, all, Some(base.wall)).unwrap_or(base.wall),
+        output: least(|word| word.output, all, Some(base.output)).unwrap_or(base.output),
+        turns: least(|word| word.turns, all, Some(base.turns)).unwrap_or(base.turns),
+        iterations: least(|word| word.iterations, all, Some(base.iterations))
+            .unwrap_or(base.iterations),
+        cost_usd: least(|word| word.cost_usd, all, base.cost_usd),
+        tokens: least(|word| word.tokens, all, base.tokens),
+    }
+}
+
+/// Whether a layer may set what it likes within the one outside it.
+fn is_outer(name: LayerName) -> bool {
+    match name {
+        LayerName::BuiltIn | LayerName::Organisation | LayerName::User => true,
+        LayerName::Project | LayerName::Session => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use protocol::{Floor, Right};
 
 use super::*;
-use crate::{Decision, Mode};
+use crate::{Decision, Mode, Settings};
 
 fn source(layer: LayerName, text: &str) -> Source {
     Source {
@@ -473,7 +473,17 @@ fn a_workspace_can_only_tighten() {
         settings.confinement.rights[&Right::Terminal],
         Floor::Preferred
     );
-    // `off` where the user said nothing means no more than the default does to a workspace.
+    // Where the user said nothing, the workspace tightens the default and not its absence.
+    assert_eq!(settings.confinement.rights[&Right::Exec], Floor::Required);
+    let alone = load(
+        &[source(
+            LayerName::Project,
+            "version = 1\nmode = \"onRequest\"\n[network]\nallow = [\"evil.test\"]\n[limits]\nwall = \"20h\"\nmemory = \"64GiB\"\n[confinement.rights]\nexec = \"off\"\n",
+        )],
+        &nothing,
+    )
+    .expect("loads");
+    assert_eq!(alone.settings, Settings::default());
     assert_eq!(settings.filesystem.hide, ["x"]);
 }
 

@@ -6,7 +6,7 @@ use super::{
     spelling::{code, files, is_interpreter, spelled},
 };
 use crate::{
-    Action, Decision, Facts, FileVerb, glob,
+    Action, Decision, FileVerb, glob,
     shell::{Access, Simple},
 };
 
@@ -105,7 +105,7 @@ const METADATA: &[&str] = &[
 ];
 
 /// Looks for credentials.
-pub(super) fn detect(action: &Action, _facts: &Facts, findings: &mut Vec<Finding>) {
+pub(super) fn detect(action: &Action, findings: &mut Vec<Finding>) {
     match action {
         Action::File(access) => {
             // A tool that writes a file whole does not learn what was in it.

@@ -3,7 +3,7 @@
 use super::{Finding, spelling::spelled};
 use crate::{
     Action, Decision, Facts, Run, ViewPath,
-    evaluate::bases,
+    evaluate::folders,
     shell::{Access, Simple},
 };
 
@@ -15,10 +15,8 @@ const INSTEAD: &str = "name exactly the files below the workspace that should go
 /// Looks for destruction.
 pub(super) fn detect(action: &Action, facts: &Facts, findings: &mut Vec<Finding>) {
     let Action::Run(run) = action else { return };
-    for (index, simple) in run.reading.simples.iter().enumerate() {
-        let here = bases(&run.reading, index, facts)
-            .pop()
-            .unwrap_or_else(|| facts.workspace.clone());
+    let folders = folders(&run.reading, facts);
+    for ((index, simple), here) in run.reading.simples.iter().enumerate().zip(folders) {
         let view = View { facts, here };
         if let Some((why, object)) = command(simple, &view) {
             findings.push(Finding::new(ID, Decision::Deny, why, &object, INSTEAD).at(index));

@@ -26,8 +26,9 @@ const DECODERS: &[&str] = &["base64", "base32", "basenc", "xxd", "uudecode", "op
 pub(super) fn detect(action: &Action, findings: &mut Vec<Finding>) {
     let Action::Run(run) = action else { return };
     let saved = saved_files(run);
+    let fed = fed(run);
     for (index, simple) in run.reading.simples.iter().enumerate() {
-        let why = piped(run, index)
+        let why = piped(run, &fed, index)
             .or_else(|| substituted(run, simple))
             .or_else(|| program_from_substitution(run, simple))
             .or_else(|| runs_saved(simple, &saved))
@@ -106,57 +107,60 @@ fn reads_code_from_input(simple: &Simple) -> bool {
     true
 }
 
-/// `curl … | tee x | sudo bash`: some command up the pipe is a source.
-fn piped(run: &Run, index: usize) -> Option<&'static str> {
+/// For each simple command what may reach its standard input: a download, decoded text, or neither.
+fn fed(run: &Run) -> Vec<Option<&'static str>> {
     let simples = &run.reading.simples;
-    let simple = simples.get(index)?;
-    let chain = with_wrappers(&run.reading, index);
-    let by_xargs = chain.iter().skip(1).any(|&at| {
-        simples
-            .get(at)
-            .and_then(Simple::name)
-            .is_some_and(|name| name == "xargs" || name == "parallel")
-    });
-    let takes = reads_code_from_input(simple)
-        // `| xargs -I{} sh -c {}` makes the input an argument.
-        || (by_xargs && is_interpreter(simple));
-    if !takes {
-        return None;
-    }
-    let mut seen = BTreeSet::new();
-    let mut waiting: Vec<usize> = chain;
-    while let Some(at) = waiting.pop() {
-        if !seen.insert(at) {
-            continue;
-        }
-        let Some(current) = simples.get(at) else {
-            continue;
-        };
-        if at != index
-            && let Some(why) = source(current)
-        {
-            return Some(why);
-        }
-        if let Some(before) = current.piped_from {
-            waiting.push(before);
-            // `sudo curl … | sh`: what the wrapper before starts is a source too.
-            waiting.extend(
-                (0..simples.len())
-                    .filter(|&inner| with_wrappers(&run.reading, inner).contains(&before)),
-            );
-        }
-        waiting.extend(current.wrapped_by);
-        // A group or a loop before or behind the pipe.
-        for pipe in run
-            .reading
-            .pipes
-            .iter()
-            .filter(|pipe| pipe.into.contains(&at))
-        {
-            waiting.extend(pipe.from.clone().take(simples.len()));
+    let wrappers: Vec<Vec<usize>> = (0..simples.len())
+        .map(|index| with_wrappers(&run.reading, index))
+        .collect();
+    let mut fed: Vec<Option<&'static str>> = vec![None; simples.len()];
+    let mut waiting: Vec<(usize, &'static str)> = simples
+        .iter()
+        .enumerate()
+        .filter_map(|(index, simple)| source(simple).map(|why| (index, why)))
+        .collect();
+    // Each command is fed once and each source comes once, so this ends.
+    while let Some((from, why)) = waiting.pop() {
+        for (index, simple) in simples.iter().enumerate() {
+            // `sudo curl … | sh`: what a wrapper starts writes where the wrapper does, and what it
+            // starts reads what it is given.
+            let piped = simple.piped_from.is_some_and(|before| {
+                wrappers
+                    .get(from)
+                    .is_some_and(|around| around.contains(&before))
+            });
+            let given =
+                simple.wrapped_by == Some(from) && fed.get(from).copied().flatten().is_some();
+            // A group or a loop before or behind the pipe.
+            let grouped = run
+                .reading
+                .pipes
+                .iter()
+                .any(|pipe| pipe.from.contains(&from) && pipe.into.contains(&index));
+            if (piped || given || grouped)
+                && let Some(slot @ None) = fed.get_mut(index)
+            {
+                *slot = Some(why);
+                waiting.push((index, why));
+            }
         }
     }
-    None
+    fed
+}
+
+/// `curl … | tee x | sudo bash`: a source reaches an interpreter's input.
+fn piped(run: &Run, fed: &[Option<&'static str>], index: usize) -> Option<&'static str> {
+    let simple = run.reading.simples.get(index)?;
+    let why = fed.get(index).copied().flatten()?;
+    let by_xargs = with_wrappers(&run.reading, index)
+        .into_iter()
+        .skip(1)
+        .any(|at| {
+            let wrapper = run.reading.simples.get(at).and_then(Simple::name);
+            wrapper.is_some_and(|name| name == "xargs" || name == "parallel")
+        });
+    // `| xargs -I{} sh -c {}` makes the input an argument.
+    (reads_code_from_input(simple) || (by_xargs && is_interpreter(simple))).then_some(why)
 }
 
 /// The first source that stands in a substitution inside `text`.

@@ -87,7 +87,7 @@ pub fn check(action: &Action, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     destruction::detect(action, facts, &mut findings);
     download::detect(action, &mut findings);
-    credentials::detect(action, facts, &mut findings);
+    credentials::detect(action, &mut findings);
     own_places::detect(action, facts, &mut findings);
     misleading::detect(action, &mut findings);
     findings
