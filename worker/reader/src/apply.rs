@@ -1,13 +1,13 @@
 //! Puts a session's changes into the workspace: planned first, then each by exchange, each in the
 //! journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod, mkdirat};
-use nix::unistd::{UnlinkatFlags, syncfs, unlinkat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use protocol::reader::{Change, Finding, NodeKind};
 
 use crate::failure::{At, Trouble, is_swap};
@@ -46,10 +46,11 @@ pub(crate) fn apply(order: &Order<'_>, means: Means) -> Result<Finding, Trouble>
         journal: &mut journal,
         means,
         serial: 0,
+        touched: BTreeSet::new(),
     };
     let changed = deeds(&mut put, &plan.due);
     // Also after a failure: what was done is done, and the journal says so.
-    let durable = syncfs(&workspace).at("cannot write out", order.workspace);
+    let durable = put.settle();
     journal.finish()?;
     changed?;
     durable?;
@@ -126,6 +127,7 @@ fn remove_folder(put: &mut Put<'_>, due: &Due<'_>) -> Result<(), Trouble> {
         Err(errno) if is_swap(errno) || errno == Errno::ENOTEMPTY => return Err(moved(path)),
         Err(errno) => return Err(errno).at("cannot remove", path),
     };
+    put.touched.insert(name::split(&due.path).0.to_vec());
     put.journal.done(path, deed)
 }
 
@@ -152,7 +154,11 @@ fn open_folder(put: &mut Put<'_>, due: &Due<'_>) -> Result<(), Trouble> {
         Err(Errno::EEXIST) => return Err(moved(path)),
         Err(errno) => return Err(errno).at("cannot make", path),
     }
-    put.journal.done(path, Deed::Folder)
+    put.journal.done(path, Deed::Folder)?;
+    put.adopted(&due.path)
+        .at("cannot give to the workspace's owner", path)?;
+    put.touched.insert(name::split(&due.path).0.to_vec());
+    Ok(())
 }
 
 fn close_folder(put: &mut Put<'_>, due: &Due<'_>) -> Result<(), Trouble> {
@@ -161,10 +167,6 @@ fn close_folder(put: &mut Put<'_>, due: &Due<'_>) -> Result<(), Trouble> {
         return Ok(());
     };
     let (folder, _) = held(put.workspace, due)?;
-    if due.change.before.is_none() {
-        put.adopt(&folder, &due.path)
-            .at("cannot give to the workspace's owner", path)?;
-    }
     fchmod(&folder, place::mode(after.mode)).at("cannot set the mode of", path)?;
     put.journal.done(path, Deed::Mode)
 }

@@ -311,7 +311,7 @@ mod tests {
             patch,
             "diff --git a/dir/f b/dir/f\nold mode 100644\nnew mode 100755\n\
              index de980441c3ab03a8c07dda1ad27b8a11f39deb1e..\
-             dfeaa6f6edd34a2ce10dcec78c5cb1ad8d1f79e0\n\
+             36ef1ba5a79cdfa8b05036e0aa1aab5b21eb0639\n\
              --- a/dir/f\n+++ b/dir/f\n@@ -1,3 +1,3 @@\n a\n-b\n-c\n+B\n+c\n\
              \\ No newline at end of file\n"
         );

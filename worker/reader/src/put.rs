@@ -1,6 +1,7 @@
 //! Puts one file or link in place by exchange, and looks at what came out: it is the old content, or
 //! it goes back.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
@@ -22,7 +23,7 @@ use crate::failure::{At, Trouble, is_swap};
 use crate::journal::{Deed, Journal};
 use crate::name;
 use crate::place::{self, Status};
-use crate::plan::{self, Due};
+use crate::plan::{self, Due, Found};
 use crate::walk::Tree;
 
 /// The one failure after which the temporary name holds what was in the workspace.
@@ -50,6 +51,8 @@ pub(crate) struct Put<'a> {
     pub(crate) journal: &'a mut Journal,
     pub(crate) means: Means,
     pub(crate) serial: u32,
+    /// Folders whose entries changed: made durable at the end.
+    pub(crate) touched: BTreeSet<Vec<u8>>,
 }
 
 impl Put<'_> {
@@ -71,7 +74,7 @@ impl Put<'_> {
                     let (above, last) = name::split(part);
                     handle = place::open_beneath(self.workspace, above, flags)
                         .and_then(|above| mkdirat(&above, name::path(last), place::mode(0o755)))
-                        .and_then(|()| place::open_beneath(self.workspace, part, flags));
+                        .and_then(|()| self.adopted(part));
                 }
             }
         }
@@ -96,16 +99,47 @@ impl Put<'_> {
             .as_ref()
             .filter(|node| !due.clear && node.kind != NodeKind::Folder);
         let temporary = self.announce(&parent, due)?;
-        let made = self.make(&parent, &temporary, due, after);
-        let deed = made.and_then(|()| match old {
+        if let Err(trouble) = self.make(&parent, &temporary, due, after) {
+            // Never under its own name, so it is nobody's but ours.
+            let _ = unlinkat(&parent, temporary.as_c_str(), UnlinkatFlags::NoRemoveDir);
+            return Err(trouble);
+        }
+        let deed = match old {
             Some(old) => self.exchange(&parent, &last, &temporary, old, path),
             None => self.place(&parent, &last, &temporary, path),
-        });
-        if !matches!(&deed, Ok(_) | Err(Trouble::Io { what: PUT_BACK, .. })) {
-            // Ours: only where putting back failed does the old content lie under this name.
-            let _ = unlinkat(&parent, temporary.as_c_str(), UnlinkatFlags::NoRemoveDir);
+        };
+        match deed {
+            Ok(deed) => {
+                self.touched.insert(name::split(&due.path).0.to_vec());
+                self.journal.done(path, deed)
+            }
+            Err(trouble) => Err(self.leave(&parent, &temporary, after, path, trouble)),
         }
-        self.journal.done(path, deed?)
+    }
+
+    /// After a failure: removes the temporary name if it holds what we made, and only then.
+    fn leave(
+        &self,
+        parent: &OwnedFd,
+        temporary: &CStr,
+        after: &Node,
+        path: &str,
+        trouble: Trouble,
+    ) -> Trouble {
+        match plan::look_at(parent, temporary, Tree::Live, None) {
+            Ok(Found::Nothing) => trouble,
+            Ok(found) if found.is(Some(after)) => {
+                let _ = unlinkat(parent, temporary, UnlinkatFlags::NoRemoveDir);
+                trouble
+            }
+            // Somebody saved the file between our exchange and our putting it back.
+            _ => Trouble::Moved(format!(
+                "`{}` changed twice while it was applied; what was saved in between lies beside it \
+                 as `{}`",
+                name::shorten(path),
+                temporary.to_string_lossy()
+            )),
+        }
     }
 
     /// Takes a file or link away, if it is still the one that the session started from.
@@ -131,6 +165,7 @@ impl Put<'_> {
         }
         unlinkat(&parent, temporary.as_c_str(), UnlinkatFlags::NoRemoveDir)
             .at("cannot remove", path)?;
+        self.touched.insert(name::split(&due.path).0.to_vec());
         self.journal.done(path, Deed::Removed)
     }
 
@@ -327,14 +362,30 @@ impl Put<'_> {
         Some((Uid::from_raw(status.owner.0), Gid::from_raw(status.owner.1)))
     }
 
-    /// Gives a new folder to the owner of the folder that holds it, when we are root.
-    pub(crate) fn adopt(&self, folder: &OwnedFd, path: &[u8]) -> nix::Result<()> {
-        if !geteuid().is_root() {
-            return Ok(());
+    /// Opens a folder that was just made, given to the owner of the folder that holds it when we are
+    /// root.
+    pub(crate) fn adopted(&self, path: &[u8]) -> nix::Result<OwnedFd> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+        let folder = place::open_beneath(self.workspace, path, flags)?;
+        if geteuid().is_root() {
+            let (parent, _) = place::open_parent(self.workspace, path)?;
+            let (uid, gid) = place::status(&parent)?.owner;
+            fchown(&folder, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
-        let (parent, _) = place::open_parent(self.workspace, path)?;
-        let (uid, gid) = place::status(&parent)?.owner;
-        fchown(folder, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+        Ok(folder)
+    }
+
+    /// Makes the changed folders' entries durable.
+    pub(crate) fn settle(&self) -> Result<(), Trouble> {
+        for path in &self.touched {
+            match place::open_beneath(self.workspace, path, OFlag::O_RDONLY | OFlag::O_DIRECTORY) {
+                Ok(folder) => fsync(&folder).at("cannot write out", &name::escape(path))?,
+                // Gone or moved meanwhile: there is nothing to make durable.
+                Err(errno) if is_swap(errno) => {}
+                Err(errno) => return Err(errno).at("cannot write out", &name::escape(path)),
+            }
+        }
+        Ok(())
     }
 }
 

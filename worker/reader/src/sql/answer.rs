@@ -34,11 +34,7 @@ pub(crate) fn answer(
             "attempt to write a readonly database".into(),
         ));
     }
-    let columns: Vec<String> = statement
-        .column_names()
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut bytes = columns.iter().map(|name| name.len() + 3).sum::<usize>();
     let mut rows = Vec::new();
     let mut truncated = false;
@@ -84,7 +80,10 @@ fn cell(value: ValueRef<'_>) -> Value {
         ValueRef::Text(text) => match std::str::from_utf8(text) {
             Ok(whole) if whole.len() <= bounds::SQL_CELL => Value::from(whole),
             Ok(whole) => {
-                let end = whole.floor_char_boundary(bounds::SQL_CELL);
+                let mut end = bounds::SQL_CELL;
+                while !whole.is_char_boundary(end) {
+                    end -= 1;
+                }
                 json!({ "text": whole.get(..end), "bytes": text.len(), "cut": true })
             }
             Err(_) => marked("text_lossy", text, |part| String::from_utf8_lossy(part)),

@@ -64,8 +64,23 @@ pub(crate) fn guard(
     bound(connection)?;
     let clock = clock(connection, limit)?;
     let law = Law::new(connection, tables)?;
+    open_virtual(connection)?;
     connection.authorizer(Some(move |context: AuthContext<'_>| law.judge(&context)))?;
     Ok(clock)
+}
+
+/// Opens the virtual tables before there is an authorizer: some prepare their own writing statements
+/// on opening, which are never run, but would be refused. A broken one says so when it is queried.
+fn open_virtual(connection: &Connection) -> Result<(), Words> {
+    let mut statement = connection.prepare(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage = 0 LIMIT 100",
+    )?;
+    let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+    for name in names.flatten() {
+        let quoted = name.replace('"', "\"\"");
+        drop(connection.prepare(&format!("SELECT 1 FROM \"{quoted}\"")));
+    }
+    Ok(())
 }
 
 /// Flags and limits.
@@ -104,7 +119,8 @@ pub(crate) fn bound(connection: &Connection) -> Result<(), Words> {
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, 100),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
         (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
-        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 0),
+        // Index modules bind a few of their own; a query with parameters is refused elsewhere.
+        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 100),
         (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
         (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
     ] {
@@ -165,6 +181,11 @@ impl Law {
             AuthAction::Function { function_name } => !REFUSED
                 .iter()
                 .any(|name| name.eq_ignore_ascii_case(function_name)),
+            // How the full-text index asks whether somebody else has written; it tells nothing.
+            AuthAction::Pragma {
+                pragma_name,
+                pragma_value,
+            } => pragma_name.eq_ignore_ascii_case("data_version") && pragma_value.is_none(),
             AuthAction::Read {
                 table_name,
                 column_name,

@@ -97,6 +97,3 @@ fn list(name: &str, database: &str, allowed: &[String]) -> Result<Vec<Table>, Wo
     opened.settle()?;
     Ok(tables)
 }
-
-#[cfg(test)]
-mod tests;

@@ -76,7 +76,7 @@ pub(crate) fn open(database: &str) -> Result<Opened, Words> {
     };
     match connect(&path, immutable) {
         Ok(connection) => {
-            let still = immutable.then(|| Still { path, file });
+            let still = immutable.then_some(Still { path, file });
             Ok(Opened { connection, still })
         }
         // An index that cannot be used, with nothing in the log: the file itself is complete.
