@@ -5,11 +5,13 @@ use std::{
     ffi::CString,
     fs::File,
     io,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
 use nix::{
+    errno::Errno,
     fcntl::OFlag,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
         signalfd::{SfdFlags, SignalFd},
@@ -112,6 +114,20 @@ impl View {
             standing,
             agent: Cell::new(None),
         })
+    }
+}
+
+/// What a child told before its exec, `None` at the exec; waits as long as a greeting may take.
+fn told_in_time(status: &mut File) -> io::Result<Option<Note>> {
+    let bound = PollTimeout::try_from(bounds::GREETING).map_err(io::Error::other)?;
+    let mut watched = [PollFd::new(status.as_fd(), PollFlags::POLLIN)];
+    loop {
+        match poll(&mut watched, bound) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => return read_note(status),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }
 
@@ -274,7 +290,7 @@ impl Hands {
         };
         let (mut child, mut status) =
             start().map_err(|error| failed(&error, "the worker cannot be started"))?;
-        match read_note(&mut status) {
+        match told_in_time(&mut status) {
             Ok(None) => Ok(child),
             told => {
                 child.end();
@@ -283,6 +299,7 @@ impl Hands {
                     Ok(Some(Note::Failed { errno, .. })) => {
                         io::Error::from_raw_os_error(errno).to_string()
                     }
+                    Err(error) => error.to_string(),
                     _ => "it told nonsense".to_owned(),
                 };
                 Err(Failure {

@@ -127,6 +127,10 @@ pub fn build(spec: &JailSpec, keep: &[BorrowedFd<'_>]) -> Result<Role, Unfit> {
     crate::domain::kernel(spec.pretend_abi)?;
     let parent = getppid();
     descriptors::close_all_but(keep).step("close descriptors")?;
+    // Whatever the starter ignored or blocked: a child's end must be told, a gone reader must not
+    // kill.
+    sys::default_signals().step("reset signals")?;
+    sys::ignore_broken_pipes();
     prctl::set_no_new_privs().step("set no_new_privs")?;
     // A group leader cannot make a session; pid 1, forked below, always can.
     let _ = setsid();

@@ -18,7 +18,7 @@ use nix::{
         signal::Signal,
         wait::{WaitStatus, waitpid},
     },
-    unistd::{Pid, pipe2},
+    unistd::{Pid, alarm, pipe2},
 };
 use protocol::{Probe, ProbeDomain, jail::ProbePlan};
 
@@ -137,6 +137,9 @@ pub fn try_all(
     Ok(probes)
 }
 
+/// Seconds that a trying child may take; together they take about two milliseconds.
+const TRYING: u32 = 5;
+
 /// A trying child: its pid and its findings' pipe.
 type Trying = (i32, File);
 
@@ -146,6 +149,8 @@ fn start(cases: &[&Case], ground: &Ground<'_>, raise: Raise) -> io::Result<Tryin
         Fork::Child => {
             drop(found);
             let mut told = File::from(told);
+            // An attempt that hangs ends as one that was not refused.
+            alarm::set(TRYING);
             if raise == Raise::AgentFilter && agent::enter_filter().is_err() {
                 sys::leave(77);
             }

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read as _, Write as _},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
     process::ExitCode,
     time::{Duration, Instant},
@@ -77,8 +77,14 @@ pub(crate) fn agent(walls: &str) -> ExitCode {
     }
     let made = std::thread::Builder::new().spawn(|| {}).is_ok();
     text.push_str(&format!("thread {made}\n"));
-    let _ = link.write_all(text.as_bytes());
-    ExitCode::SUCCESS
+    let told = link.write_all(text.as_bytes()).is_ok();
+    // End of file on the link is the law that ends a process.
+    let ended = link.read(&mut [0; 1]).is_ok_and(|read| read == 0);
+    if told && ended {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// The reader role: raises its walls, then tells what it can still do. `write` is a folder that
@@ -558,16 +564,29 @@ fn scopes(hands: &Hands) -> Verdict {
 }
 
 fn start_agent(hands: &Hands) -> Verdict {
-    let (mut read, write) = output()?;
+    let (mut ours, theirs) = UnixStream::pair().map_err(told)?;
     let mut child = hands
-        .start_agent(write)
+        .start_agent(theirs.into())
         .map_err(|failure| failure.message)?;
     check(next(&mut child)? == News::Started, || {
         "not started".to_owned()
     })?;
     let mut text = String::new();
-    read.read_to_string(&mut text).map_err(told)?;
+    let mut bytes = [0; 1_024];
+    // Its last line is about the thread that it tried to make; then it waits for our end.
+    while !text.contains("thread ") {
+        let read = ours.read(&mut bytes).map_err(told)?;
+        check(read > 0, || format!("the agent left: {text}"))?;
+        text.push_str(&String::from_utf8_lossy(
+            bytes.get(..read).unwrap_or_default(),
+        ));
+    }
+    let open = std::fs::read_dir(format!("/proc/{}/fd", child.pid()))
+        .map_err(told)?
+        .count();
+    check(open == 4, || format!("the agent has {open} descriptors"))?;
     say(&text);
+    drop(ours);
     let news = next(&mut child)?;
     let fine = News::Ended {
         exit: Exit {
@@ -576,7 +595,35 @@ fn start_agent(hands: &Hands) -> Verdict {
         },
         left_running: 0,
     };
-    check(news == fine, || format!("{news:?}: {text}"))
+    check(news == fine, || format!("{news:?}: {text}"))?;
+
+    // Ended by order.
+    let (_ours, theirs) = UnixStream::pair().map_err(told)?;
+    let mut child = hands
+        .start_agent(theirs.into())
+        .map_err(|failure| failure.message)?;
+    check(next(&mut child)? == News::Started, || {
+        "not started".to_owned()
+    })?;
+    child.end();
+    let news = next(&mut child)?;
+    check(
+        matches!(
+            news,
+            News::Ended {
+                exit: Exit {
+                    signal: Some(9),
+                    ..
+                },
+                ..
+            }
+        ),
+        || format!("{news:?}"),
+    )?;
+    check(
+        worker_jail::reap_strangers(&[]) == 0 && alive() == 1,
+        || "something is left".to_owned(),
+    )
 }
 
 fn all_attacks(hands: &Hands, plan: &ProbePlan) -> Verdict {
