@@ -40,7 +40,7 @@ demo: build ## A scripted session, a dozen attacks, and how each is refused
 	PROVOST=$(TARGET)/release/provost LOAD_SQL=$(TARGET)/release/examples/load_sql examples/demo.sh
 
 bench: build ## Measure against the peers; writes target/bench/report.json
-	examples/bench.sh $(TARGET)
+	$(CARGO) run -q -p provost-tests --bin bench -- $(TARGET)/release/provost $(TARGET)/bench/report.json
 
 tcb: ## How much must be trusted: lines, unsafe, outside crates; fails over a ceiling
 	$(CARGO) run -q -p provost-tests --bin tcb
