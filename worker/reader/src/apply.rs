@@ -15,7 +15,7 @@ use crate::journal::{Deed, Journal, Past};
 use crate::manifest;
 use crate::name;
 use crate::place;
-use crate::plan::{self, Due};
+use crate::plan::{self, Due, gives_way};
 use crate::put::{ASIDE, Means, Put};
 use crate::sealed;
 use crate::walk::Tree;
@@ -102,17 +102,6 @@ fn becomes(change: &Change, kind: NodeKind) -> bool {
     change.after.as_ref().is_some_and(|node| node.kind == kind)
 }
 
-/// Whether the old node must be gone before the new one can come.
-fn gives_way(change: &Change) -> bool {
-    match (&change.before, &change.after) {
-        (Some(_), None) => true,
-        (Some(before), Some(after)) => {
-            (before.kind == NodeKind::Folder) != (after.kind == NodeKind::Folder)
-        }
-        (None, _) => false,
-    }
-}
-
 fn remove_folder(put: &mut Put<'_>, due: &Due<'_>) -> Result<(), Trouble> {
     let path = &due.change.path;
     let (parent, last) = match place::open_parent(put.workspace, &due.path) {
@@ -120,6 +109,7 @@ fn remove_folder(put: &mut Put<'_>, due: &Due<'_>) -> Result<(), Trouble> {
         Err(errno) if is_swap(errno) => return Err(moved(path)),
         Err(errno) => return Err(errno).at("cannot open the folder of", path),
     };
+    put.journal.begin(path, None)?;
     let deed = match unlinkat(&parent, last.as_c_str(), UnlinkatFlags::RemoveDir) {
         Ok(()) => Deed::Removed,
         // What else lies in it was never part of the session: hidden, or made meanwhile.
@@ -134,6 +124,7 @@ fn remove_folder(put: &mut Put<'_>, due: &Due<'_>) -> Result<(), Trouble> {
 /// Makes a new folder, or opens an existing one for writing if its new bits will allow that.
 fn open_folder(put: &mut Put<'_>, due: &Due<'_>) -> Result<(), Trouble> {
     let path = &due.change.path;
+    put.journal.begin(path, None)?;
     if due
         .change
         .before
@@ -247,4 +238,110 @@ pub(crate) fn moved(path: &str) -> Trouble {
          is done, apply again for the rest",
         name::shorten(path)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::weigh::Bounds;
+
+    /// Copies a small workspace, lets `work` change the copy, and applies with the given means.
+    fn applied(
+        means: Means,
+        work: impl FnOnce(&Path),
+        meanwhile: impl FnOnce(&Path),
+    ) -> (tempfile::TempDir, Result<Finding, Trouble>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+        let (workspace, tree, manifest) = (at("workspace"), at("tree"), at("manifest"));
+        fs::create_dir(&workspace).expect("makes");
+        fs::create_dir(&tree).expect("makes");
+        for name in ["changed", "removed", "kept"] {
+            fs::write(Path::new(&workspace).join(name), name).expect("writes");
+        }
+        std::os::unix::fs::symlink("kept", Path::new(&workspace).join("link")).expect("links");
+        let bounds = Bounds {
+            bytes: 1 << 20,
+            entries: 100,
+        };
+        let order = crate::copy::Order {
+            workspace: &workspace,
+            tree: &tree,
+            manifest: &manifest,
+            hide: &[],
+            bounds,
+            owner: None,
+        };
+        crate::copy::copy_in(&order).expect("copies");
+        work(Path::new(&tree));
+        let mut changes = Vec::new();
+        let mut keep = |finding: Finding| {
+            if let Finding::Changes { changes: page, .. } = finding {
+                changes.extend(page);
+            }
+            Ok(())
+        };
+        crate::list::list(&tree, &manifest, &[], None, &mut keep).expect("lists");
+        meanwhile(Path::new(&workspace));
+        let journal = at("journal");
+        let order = Order {
+            tree: &tree,
+            manifest: &manifest,
+            workspace: &workspace,
+            journal: &journal,
+            changes: &changes,
+        };
+        let outcome = apply(&order, means);
+        (folder, outcome)
+    }
+
+    fn work(tree: &Path) {
+        fs::write(tree.join("changed"), "new content").expect("writes");
+        fs::write(tree.join("made"), "made").expect("writes");
+        fs::remove_file(tree.join("removed")).expect("removes");
+        fs::remove_file(tree.join("link")).expect("removes");
+        std::os::unix::fs::symlink("made", tree.join("link")).expect("links");
+    }
+
+    #[test]
+    fn where_names_cannot_be_exchanged_the_old_is_linked_aside_and_the_journal_says_so() {
+        for (means, deed) in [(Means::Exchange, "put"), (Means::Aside, "put_aside")] {
+            let (folder, outcome) = applied(means, work, |_| {});
+            assert_eq!(outcome.expect("applies"), Finding::Applied { changes: 4 });
+            let root = folder.path().join("workspace");
+            let mut names: Vec<_> = fs::read_dir(&root)
+                .expect("lists")
+                .map(|entry| entry.expect("an entry").file_name())
+                .collect();
+            names.sort();
+            assert_eq!(names, ["changed", "kept", "link", "made"]);
+            assert_eq!(
+                fs::read(root.join("changed")).expect("reads"),
+                b"new content"
+            );
+            assert_eq!(
+                fs::read_link(root.join("link")).expect("reads"),
+                Path::new("made")
+            );
+            let journal = fs::read_to_string(folder.path().join("journal")).expect("reads");
+            let line = format!("{{\"path\":\"changed\",\"deed\":\"{deed}\"}}");
+            assert!(journal.lines().any(|l| l == line), "{journal}");
+        }
+    }
+
+    #[test]
+    fn either_way_a_file_that_moved_on_stops_everything() {
+        for means in [Means::Exchange, Means::Aside] {
+            let (folder, outcome) = applied(means, work, |workspace| {
+                fs::write(workspace.join("removed"), "still needed").expect("writes");
+            });
+            assert!(matches!(outcome, Err(Trouble::Moved(_))), "{outcome:?}");
+            let root = folder.path().join("workspace");
+            assert_eq!(fs::read(root.join("changed")).expect("reads"), b"changed");
+            assert!(!root.join("made").exists());
+        }
+    }
 }

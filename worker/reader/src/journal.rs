@@ -15,7 +15,7 @@ use crate::failure::{At, Trouble};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Deed {
-    /// A temporary name beside the path is about to be used.
+    /// The path is about to be changed, maybe by way of a temporary name beside it.
     Begin,
     /// The new content is in, by exchange or under a free name.
     Put,
@@ -48,10 +48,8 @@ struct Line {
 pub(crate) struct Past {
     /// Temporary names that were announced and whose deed was not: path by name.
     pub(crate) left: BTreeMap<String, String>,
-    /// Paths whose old node was removed.
-    pub(crate) removed: BTreeSet<String>,
-    /// Folders that were made.
-    pub(crate) made: BTreeSet<String>,
+    /// Paths that were about to be changed: what is found there may be half done.
+    pub(crate) begun: BTreeSet<String>,
 }
 
 /// The journal, open for appending.
@@ -88,18 +86,12 @@ impl Journal {
                 whole = line.is_empty();
                 continue;
             };
-            match (line.deed, line.temporary) {
-                (Deed::Begin, Some(temporary)) => {
-                    past.left.insert(temporary, line.path);
-                    continue;
+            if line.deed == Deed::Begin {
+                if let Some(temporary) = line.temporary {
+                    past.left.insert(temporary, line.path.clone());
                 }
-                (Deed::Removed, _) => {
-                    past.removed.insert(line.path.clone());
-                }
-                (Deed::Folder, _) => {
-                    past.made.insert(line.path.clone());
-                }
-                _ => {}
+                past.begun.insert(line.path);
+                continue;
             }
             past.left.retain(|_, path| *path != line.path);
         }
@@ -109,12 +101,12 @@ impl Journal {
         Ok(past)
     }
 
-    /// Says that `temporary`, a path, is about to be used for `path`.
-    pub(crate) fn begin(&mut self, path: &str, temporary: String) -> Result<(), Trouble> {
+    /// Says that `path` is about to be changed, by way of the path `temporary` if there is one.
+    pub(crate) fn begin(&mut self, path: &str, temporary: Option<String>) -> Result<(), Trouble> {
         self.line(&Line {
             path: path.to_owned(),
             deed: Deed::Begin,
-            temporary: Some(temporary),
+            temporary,
         })
     }
 

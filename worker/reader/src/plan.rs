@@ -160,13 +160,11 @@ pub(crate) fn plan<'a>(
         } else {
             found
         };
-        let removed = past.removed.contains(&change.path) && found == Found::Nothing;
-        let made = past.made.contains(&change.path)
-            && change
-                .after
-                .as_ref()
-                .is_some_and(|node| node.kind == NodeKind::Folder)
-            && matches!(&found, Found::Node(node) if node.kind == NodeKind::Folder);
+        let begun = past.begun.contains(&change.path);
+        let removed = begun && found == Found::Nothing && gives_way(change);
+        let made = begun
+            && is_folder(change.after.as_ref())
+            && matches!(&found, Found::Node(node) if is_folder(Some(node)));
         if found.is(change.after.as_ref()) {
             plan.already.push(change);
         } else if found.is(change.before.as_ref()) || removed || made {
@@ -203,6 +201,19 @@ pub(crate) fn plan<'a>(
     room(workspace, &plan.due)?;
     doors(workspace, &plan.due, &by_path)?;
     Ok(plan)
+}
+
+fn is_folder(node: Option<&Node>) -> bool {
+    node.is_some_and(|node| node.kind == NodeKind::Folder)
+}
+
+/// Whether the old node must be gone before the new one can come.
+pub(crate) fn gives_way(change: &Change) -> bool {
+    match (&change.before, &change.after) {
+        (Some(_), None) => true,
+        (Some(_), Some(_)) => is_folder(change.before.as_ref()) != is_folder(change.after.as_ref()),
+        (None, _) => false,
+    }
 }
 
 fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -189,7 +189,7 @@ impl Put<'_> {
             } else {
                 [folder, b"/", name.to_bytes()].concat()
             };
-            self.journal.begin(path, name::escape(&whole))?;
+            self.journal.begin(path, Some(name::escape(&whole)))?;
             return Ok(name);
         }
         Err(Errno::EEXIST).at("cannot find a free name beside", path)

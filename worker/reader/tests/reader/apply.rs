@@ -280,7 +280,7 @@ fn an_interrupted_apply_goes_on_and_leaves_no_temporary_name() {
     write(root.join("data/.provost-put-1-2"), [0_u8; 10]);
     mode(root.join("data/.provost-put-1-2"), 0o600);
     for path in ["old/deep/b.txt", "old/deep", "old/a.txt", "old"] {
-        journal.push_str(&format!("{{\"path\":\"{path}\",\"deed\":\"removed\"}}\n"));
+        journal.push_str(&format!("{{\"path\":\"{path}\",\"deed\":\"begin\"}}\n"));
     }
     fs::remove_dir_all(root.join("old")).expect("removes");
     journal.push_str("{\"path\":\"hal");
@@ -340,4 +340,74 @@ fn what_root_applies_belongs_to_the_workspaces_owner() {
         let meta = fs::symlink_metadata(scene.workspace().join(name)).expect("reads");
         assert_eq!((meta.uid(), meta.gid()), (61_001, 61_002), "{name}");
     }
+}
+
+/// Where the child of the next test finds its scene; unset in a usual run.
+const SCENE: &str = "READER_TEST_SCENE";
+
+#[test]
+fn the_child_that_applies_until_it_is_killed() {
+    let Ok(place) = std::env::var(SCENE) else {
+        return;
+    };
+    let text = fs::read_to_string(std::path::Path::new(&place)).expect("reads");
+    let errand: protocol::reader::Errand = serde_json::from_str(&text).expect("an errand");
+    // The parent waits for this line before it counts the time.
+    println!("begin");
+    findings(&errand);
+}
+
+#[test]
+fn killed_at_any_moment_an_apply_is_completed_by_the_next_one() {
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
+    let mut finished = 0;
+    for round in 0..30_u64 {
+        let scene = Scene::new();
+        furnish(&scene.workspace());
+        for n in 0..20 {
+            write(scene.workspace().join(format!("many/{n}")), format!("{n}"));
+        }
+        scene.copy(&[]);
+        work(&scene);
+        for n in 0..20 {
+            write(scene.tree().join(format!("many/{n}")), format!("{n} new"));
+        }
+        let (changes, _) = scene.list(&[]);
+        let errand = serde_json::to_string(&scene.errand_apply(&changes)).expect("encodes");
+        fs::write(scene.at("errand"), errand).expect("writes");
+        let mut child = Command::new(std::env::current_exe().expect("is known"))
+            .args([
+                "--exact",
+                "--nocapture",
+                "apply::the_child_that_applies_until_it_is_killed",
+            ])
+            .env(SCENE, scene.at("errand"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let mut said = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        while !line.contains("begin") {
+            line.clear();
+            assert!(
+                said.read_line(&mut line).expect("reads") > 0,
+                "the child began"
+            );
+        }
+        std::thread::sleep(std::time::Duration::from_micros(round * round * 150));
+        child.kill().expect("kills");
+        finished += usize::from(child.wait().expect("ends").success());
+        let finding = scene.apply(&changes);
+        assert!(
+            matches!(finding, Finding::Applied { .. }),
+            "round {round}: {finding:?}"
+        );
+        assert!(
+            snapshot(&scene.workspace()) == snapshot(&scene.tree()),
+            "round {round}"
+        );
+    }
+    eprintln!("{finished} of 30 were through before they were killed");
+    assert!(finished < 30, "some were killed in the middle");
 }

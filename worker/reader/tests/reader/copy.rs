@@ -336,3 +336,29 @@ fn ten_thousand_small_files_are_copied_in_about_a_second() {
     assert!(scene.brief().is_empty());
     eprintln!("listed in {:?}", started.elapsed());
 }
+
+#[test]
+fn a_file_that_changes_while_it_is_copied_is_told() {
+    let scene = Scene::in_memory();
+    let log = scene.workspace().join("log");
+    write(&log, vec![b'x'; 8 * 1024 * 1024]);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let skipped = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut file = fs::File::options().append(true).open(&log).expect("opens");
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                std::io::Write::write_all(&mut file, b"line\n").expect("writes");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let (_, _, skipped) = scene.copy(&[]);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        skipped
+    });
+    assert_eq!(
+        skipped,
+        vec!["log (kept as it was read: it changes all the time)"]
+    );
+    // What the session got is what the manifest names.
+    assert!(scene.brief().is_empty());
+}
