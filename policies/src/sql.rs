@@ -22,7 +22,11 @@ pub fn check(query: &str) -> Result<(), String> {
         return Err("more than one statement".to_owned());
     }
     let word = match statement.first() {
-        Some(Lexeme::Word(word)) => word.to_ascii_uppercase(),
+        Some(Lexeme::Word(word)) => word
+            .chars()
+            .take(40)
+            .collect::<String>()
+            .to_ascii_uppercase(),
         Some(other) => other.text().chars().take(40).collect(),
         None => String::new(),
     };

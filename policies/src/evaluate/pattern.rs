@@ -88,9 +88,8 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
                 .iter()
                 .filter(|touch| ours || stands_for(rule, touch))
                 .collect();
-            // Whether the program really opens what an argument names is its own business.
             each(rule.path.len(), &|at| {
-                path(rule.path.get(at)?, &touches, facts, strict).map(|_| false)
+                path(rule.path.get(at)?, &touches, facts, strict)
             })
         }
         (Condition::Host, Kind::Command { hosts, .. }) if ours => each(rule.host.len(), &|at| {

@@ -121,25 +121,28 @@ fn fed(run: &Run) -> Vec<Option<&'static str>> {
         .collect();
     // Each command is fed once and each source comes once, so this ends.
     while let Some((from, why)) = waiting.pop() {
+        let around = wrappers.get(from).map(Vec::as_slice).unwrap_or_default();
+        let was_fed = fed.get(from).copied().flatten().is_some();
+        let mut reached: BTreeSet<usize> = BTreeSet::new();
         for (index, simple) in simples.iter().enumerate() {
-            // `sudo curl … | sh`: what a wrapper starts writes where the wrapper does, and what it
-            // starts reads what it is given.
-            let piped = simple.piped_from.is_some_and(|before| {
-                wrappers
-                    .get(from)
-                    .is_some_and(|around| around.contains(&before))
-            });
-            let given =
-                simple.wrapped_by == Some(from) && fed.get(from).copied().flatten().is_some();
-            // A group or a loop before or behind the pipe.
-            let grouped = run
-                .reading
-                .pipes
-                .iter()
-                .any(|pipe| pipe.from.contains(&from) && pipe.into.contains(&index));
-            if (piped || given || grouped)
-                && let Some(slot @ None) = fed.get_mut(index)
-            {
+            // `sudo curl … | sh`: what a wrapper starts writes where the wrapper does, and reads what
+            // the wrapper is given.
+            let piped = simple
+                .piped_from
+                .is_some_and(|before| around.contains(&before));
+            if piped || (was_fed && simple.wrapped_by == Some(from)) {
+                reached.insert(index);
+            }
+        }
+        // A group or a loop before or behind the pipe.
+        let grouped = run
+            .reading
+            .pipes
+            .iter()
+            .filter(|pipe| pipe.from.contains(&from));
+        reached.extend(grouped.flat_map(|pipe| pipe.into.clone().take(simples.len())));
+        for index in reached {
+            if let Some(slot @ None) = fed.get_mut(index) {
                 *slot = Some(why);
                 waiting.push((index, why));
             }
