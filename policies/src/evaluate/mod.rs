@@ -94,7 +94,10 @@ pub fn evaluate(policy: &Policy, mode: Mode, action: &Action, facts: &Facts) -> 
         }
     });
     let verdict = match worst {
-        Some(finding) if finding.decision >= word.decision => from_finding(&finding),
+        // Where nobody answers, a safety ask denies; the safety check comes first and says why.
+        Some(finding) if finding.decision >= word.decision || mode != Mode::OnRequest => {
+            from_finding(&finding)
+        }
         _ => Verdict {
             decision: word.decision,
             stage: Stage::Permissions,
