@@ -67,8 +67,9 @@ pub struct Spawn {
 pub struct CommandLimits {
     /// Seconds of processor time for one process.
     pub cpu_seconds: u64,
-    /// Bytes of address space for one process; 0 sets none.
-    pub address_space: u64,
+    /// Bytes of private writable memory of one process (RLIMIT_DATA: what is only reserved does not
+    /// count, so that runtimes which reserve much still start); 0 sets none.
+    pub data: u64,
     /// Bytes of the largest file it may write.
     pub file_size: u64,
     /// Open files of one process.

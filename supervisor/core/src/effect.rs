@@ -80,6 +80,8 @@ pub enum EffectOutcome {
         id: u64,
         /// The answer or why there is none.
         result: Result<Box<Inference>, InferFailure>,
+        /// Its price in millionths of a US dollar, if known.
+        micro_usd: Option<u64>,
     },
     /// A piece of a streaming answer.
     Delta {

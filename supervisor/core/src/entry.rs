@@ -64,6 +64,9 @@ pub enum Entry {
         model: String,
         /// Usage; empty on failure.
         usage: Usage,
+        /// Millionths of a US dollar; `None` if the price is not known.
+        #[serde(default)]
+        micro_usd: Option<u64>,
         /// Error class, if it failed.
         error: Option<String>,
         /// Milliseconds.

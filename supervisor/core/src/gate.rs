@@ -375,6 +375,21 @@ pub(crate) fn pass_infer(
             "{spent} tokens are used, the policy's bound is {bound}"
         ));
     }
+    if let Some(bound) = limits.cost_usd {
+        // Fail closed: what cannot be priced cannot be bounded.
+        if session.totals.unpriced > 0 {
+            return Err(
+                "the price of this model is not known, and the policy bounds the cost".to_owned(),
+            );
+        }
+        let spent = session.totals.micro_usd;
+        if spent as f64 >= bound * 1e6 {
+            let spent = spent as f64 / 1e6;
+            return Err(format!(
+                "${spent:.4} are spent, the policy's bound is ${bound:.2}"
+            ));
+        }
+    }
     // The loop counts iterations; this bound holds against a loop that lies. Each iteration may be
     // tried four times (three recoveries), and nothing else asks the model.
     let bound = limits.iterations.saturating_mul(4);

@@ -166,6 +166,20 @@ pub struct Totals {
     pub refusals: u64,
     /// Model calls.
     pub infers: u64,
+    /// Millionths of a US dollar, as far as prices are known.
+    pub micro_usd: u64,
+    /// Answers whose price is not known.
+    pub unpriced: u64,
+}
+
+impl Totals {
+    /// Counts the price of one answer.
+    pub(crate) fn pay(&mut self, micro_usd: Option<u64>) {
+        match micro_usd {
+            Some(micro) => self.micro_usd = self.micro_usd.saturating_add(micro),
+            None => self.unpriced += 1,
+        }
+    }
 }
 
 impl Session {
@@ -210,9 +224,17 @@ impl Session {
                 }
                 Entry::InferIntent { permit, .. } => self.serial = self.serial.max(*permit),
                 Entry::Asked { question, .. } => self.questions = self.questions.max(*question),
-                Entry::InferOutcome { usage, .. } => {
+                Entry::InferOutcome {
+                    usage,
+                    micro_usd,
+                    error,
+                    ..
+                } => {
                     self.totals.usage = self.totals.usage.plus(*usage);
                     self.totals.infers += 1;
+                    if error.is_none() {
+                        self.totals.pay(*micro_usd);
+                    }
                 }
                 Entry::Verdict { .. } => self.totals.calls += 1,
                 Entry::Refused { .. } => self.totals.refusals += 1,

@@ -419,6 +419,7 @@ fn a_loop_that_lies_about_its_iterations_is_cut_by_the_budget() {
         play.take(Message::Effect(EffectOutcome::Infer {
             id,
             result: Ok(Box::new(answer)),
+            micro_usd: None,
         }));
     }
     // The policy's default of 100 iterations, each tried at most four times, is not reached here;

@@ -84,6 +84,7 @@ impl Record {
                     provider,
                     model,
                     usage: Usage::default(),
+                    micro_usd: None,
                     error: Some(
                         "unknown: the supervisor died while the call was in flight".to_owned(),
                     ),

@@ -171,8 +171,8 @@ fn limits(limits: CommandLimits) -> Result<(), Errno> {
     setrlimit(Resource::RLIMIT_CPU, cpu, cpu.saturating_add(1))?;
     set(Resource::RLIMIT_FSIZE, limits.file_size)?;
     set(Resource::RLIMIT_NOFILE, limits.open_files)?;
-    if limits.address_space > 0 {
-        set(Resource::RLIMIT_AS, limits.address_space)?;
+    if limits.data > 0 {
+        set(Resource::RLIMIT_DATA, limits.data)?;
     }
     Ok(())
 }

@@ -261,7 +261,7 @@ impl Hands {
             domain,
             limits: CommandLimits {
                 cpu_seconds: 10,
-                address_space: 0,
+                data: 0,
                 file_size: bounds::MIB,
                 open_files: bounds::OPEN_FILES,
             },

@@ -24,7 +24,11 @@ impl Turn {
             } => {
                 self.call_outcome(call, outcome, before, spool);
             }
-            EffectOutcome::Infer { id, result } => self.inferred(id, result),
+            EffectOutcome::Infer {
+                id,
+                result,
+                micro_usd,
+            } => self.inferred(id, result, micro_usd),
             EffectOutcome::Delta { id, text } => {
                 if self
                     .session
@@ -117,6 +121,7 @@ impl Turn {
         &mut self,
         id: u64,
         result: Result<Box<protocol::Inference>, InferFailure>,
+        micro_usd: Option<u64>,
     ) {
         let Some(infer) = self.session.infer.take_if(|infer| infer.id == id) else {
             return;
@@ -130,11 +135,13 @@ impl Turn {
         match result {
             Ok(answer) => {
                 self.session.totals.usage = self.session.totals.usage.plus(answer.usage);
+                self.session.totals.pay(micro_usd);
                 self.entries.push(Entry::InferOutcome {
                     id,
                     provider: answer.provider.clone(),
                     model: answer.model.clone(),
                     usage: answer.usage,
+                    micro_usd,
                     error: None,
                     ms,
                 });
@@ -157,6 +164,7 @@ impl Turn {
                     provider,
                     model,
                     usage: protocol::Usage::default(),
+                    micro_usd: None,
                     error: Some(failure.class.clone()),
                     ms,
                 });

@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use policies::Policy;
-use protocol::SessionId;
-use supervisor_core::Entry;
+use supervisor_core::Totals;
 use supervisor_providers::{Config, Providers, Script, Vault};
 use supervisor_record::Places;
 
 use crate::{
     exit::{CONFIG, Failure, USAGE},
     harden::Keys,
-    session::{Saved, Store},
+    session::Saved,
 };
 
 /// Longest conversation file.
@@ -88,7 +87,21 @@ pub(super) fn choose(
         )
         .help(format!("it allows: {}", models.allow.join(", "))));
     }
-    open(asked, provider, model, keys, places)
+    let chosen = open(asked, provider, model, keys, places)?;
+    let priced = chosen
+        .providers
+        .config()
+        .models
+        .price(provider, model)
+        .is_some();
+    if policy.settings.limits.cost_usd.is_some() && asked.script.is_none() && !priced {
+        return Err(Failure::new(
+            CONFIG,
+            format!("the policy bounds the cost, and the price of `{word}` is not known"),
+        )
+        .help("give its price in models.toml of the configuration folder, or take cost_usd out of the policy"));
+    }
+    Ok(chosen)
 }
 
 /// For a session that goes on.
@@ -142,31 +155,9 @@ fn no_model(why: &str) -> Failure {
     )
 }
 
-/// What a session cost, for people: each call at its own price; `None` when one has no price or none
-/// was paid for.
-pub(super) fn cost(store: &Store, session: &SessionId, places: &Places) -> Option<String> {
-    let config = Config::load(Some(places.config()), &|name| std::env::var(name).ok()).ok()?;
-    let stored = store.with(|record| record.entries(session)).ok()?;
-    let mut micro = 0_u64;
-    for stored in stored {
-        if let Entry::InferOutcome {
-            provider,
-            model,
-            usage,
-            error: None,
-            ..
-        } = stored.entry
-        {
-            if provider == "script" {
-                return None;
-            }
-            let cost = config.models.cost_micro_usd(&provider, &model, &usage)?;
-            micro = micro.saturating_add(cost);
-        }
-    }
-    Some(format!(
-        "${}.{:04}",
-        micro / 1_000_000,
-        micro % 1_000_000 / 100
-    ))
+/// What a session cost, for people; `None` when nothing was paid for or a price is not known.
+pub(super) fn cost(provider: &str, totals: Totals) -> Option<String> {
+    let micro = totals.micro_usd;
+    let known = provider != "script" && totals.unpriced == 0;
+    known.then(|| format!("${}.{:04}", micro / 1_000_000, micro % 1_000_000 / 100))
 }

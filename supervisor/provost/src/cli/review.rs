@@ -187,6 +187,12 @@ pub(super) fn summarise(view: &mut View, changes: &Changes) {
             line(change)
         ));
     }
+    for path in changes.skipped.iter().take(LISTED) {
+        view.line(&format!(
+            "    left out: {} (it can never be applied)",
+            escape(path, false)
+        ));
+    }
 }
 
 /// One change for people.

@@ -255,7 +255,7 @@ fn finish(
         .with(|record: &mut Record| record.audit_head(&session))
         .ok()
         .flatten();
-    let cost = models::cost(&store, &session, places);
+    let cost = models::cost(&saved.provider, totals);
     let reason = match last_turn.as_ref().map(|turn| turn.reason) {
         Some(TurnReason::Done) if end.outcome == "done" => "the model was done".to_owned(),
         _ => end.reason.clone(),

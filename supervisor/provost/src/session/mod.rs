@@ -172,7 +172,7 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<(Conducted, Certific
         domain: spec.ceiling.clone(),
         limits: CommandLimits {
             cpu_seconds: bounds::COMMAND_TIME_MAX.as_secs(),
-            address_space: 0,
+            data: saved.setup.policy.settings.limits.memory,
             file_size: spec.limits.file_size,
             open_files: spec.limits.open_files,
         },

@@ -41,6 +41,7 @@ impl Models {
                 let _ = inbox.send(Message::Effect(EffectOutcome::Delta { id, text }));
             };
             let answer = this.providers.infer(permit, secret, &mut on_delta).await;
+            let micro_usd = answer.as_ref().ok().and_then(|answer| this.price(answer));
             let result = answer.map(Box::new).map_err(|error| InferFailure {
                 id,
                 class: error.class.as_str().to_owned(),
@@ -48,12 +49,23 @@ impl Models {
                 message: error.message,
                 retry_after_ms: error.retry_after_ms,
             });
-            let _ = this
-                .inbox
-                .send(Message::Effect(EffectOutcome::Infer { id, result }));
+            let _ = this.inbox.send(Message::Effect(EffectOutcome::Infer {
+                id,
+                result,
+                micro_usd,
+            }));
             this.running.borrow_mut().take();
         });
         *self.running.borrow_mut() = Some((id, task));
+    }
+
+    /// What an answer cost; nothing for a conversation file.
+    fn price(&self, answer: &protocol::Inference) -> Option<u64> {
+        if answer.provider == "script" {
+            return Some(0);
+        }
+        let models = &self.providers.config().models;
+        models.cost_micro_usd(&answer.provider, &answer.model, &answer.usage)
     }
 
     /// Stops asking: dropping the call closes its connection.
@@ -68,8 +80,10 @@ impl Models {
             message: "the call was cancelled".to_owned(),
             retry_after_ms: None,
         });
-        let _ = self
-            .inbox
-            .send(Message::Effect(EffectOutcome::Infer { id, result }));
+        let _ = self.inbox.send(Message::Effect(EffectOutcome::Infer {
+            id,
+            result,
+            micro_usd: None,
+        }));
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Changes {
     pub(crate) plain: Vec<Change>,
     /// Protected names with the name that protects them; taken only by digest.
     pub(crate) protected: Vec<(Change, String)>,
+    /// What can never be applied: special files, hidden names, paths that are too deep or too long.
+    pub(crate) skipped: Vec<String>,
 }
 
 impl Layer {
@@ -93,9 +95,14 @@ impl Layer {
             session: self.session.clone(),
             errand,
         };
-        let (mut all, mut bad) = (Vec::new(), None);
+        let (mut all, mut left, mut bad) = (Vec::new(), Vec::new(), None);
         run_reader(&self.worker, &spec, &mut |finding| match finding {
-            Finding::Changes { changes, .. } => all.extend(changes),
+            Finding::Changes {
+                changes, skipped, ..
+            } => {
+                all.extend(changes);
+                left.extend(skipped);
+            }
             other => bad = Some(queries::why(&other)),
         })
         .map_err(|error| Failure::new(ENDED, format!("cannot list the changes: {error}")))?;
@@ -106,7 +113,10 @@ impl Layer {
             ));
         }
         let extra = &self.saved.setup.policy.settings.filesystem.protect;
-        let mut changes = Changes::default();
+        let mut changes = Changes {
+            skipped: left,
+            ..Changes::default()
+        };
         for change in all {
             match policies::protected(&change.path, extra) {
                 Some(name) => changes.protected.push((change, name.to_string())),

@@ -176,7 +176,7 @@ impl Running<'_> {
             domain: self.session.spec.ceiling.clone(),
             limits: CommandLimits {
                 cpu_seconds: 20,
-                address_space: 0,
+                data: 0,
                 file_size: bounds::MIB,
                 open_files: 64,
             },

@@ -226,7 +226,7 @@ fn order(hands: &Hands, argv: &[&str]) -> Result<Spawn, String> {
         domain,
         limits: CommandLimits {
             cpu_seconds: 20,
-            address_space: 0,
+            data: 0,
             file_size: bounds::MIB,
             open_files: 64,
         },
