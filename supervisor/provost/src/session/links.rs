@@ -35,6 +35,10 @@ pub(crate) async fn hear_agent(mut link: OwnedReadHalf, inbox: Inbox) {
                 let cut = decoder
                     .is_midway()
                     .then(|| fault("its link closed within a frame".to_owned()));
+                if cut.is_none() {
+                    // Hands knows how it left, and says so in a moment: that is the better word.
+                    tokio::time::sleep(bounds::COMMAND_GRACE).await;
+                }
                 let _ = inbox.send(cut.unwrap_or(Message::AgentGone { exit: None }));
                 return;
             }

@@ -8,7 +8,7 @@ use std::{
 
 use protocol::{
     BUILD, SessionId,
-    reader::{Change, Errand, Finding, ReaderFailure, ReaderSpec},
+    reader::{Change, Errand, Finding, NodeKind, ReaderFailure, ReaderSpec},
 };
 use supervisor_record::{Places, SessionLock};
 use supervisor_sandbox::{WorkerBinary, find_worker, run_reader};
@@ -113,13 +113,23 @@ impl Layer {
             ));
         }
         let extra = &self.saved.setup.policy.settings.filesystem.protect;
+        let repositories = new_repositories(&all);
         let mut changes = Changes {
             skipped: left,
             ..Changes::default()
         };
         for change in all {
-            match policies::protected(&change.path, extra) {
-                Some(name) => changes.protected.push((change, name.to_string())),
+            let by = policies::protected(&change.path, extra)
+                .or_else(|| is_git_link(&change).then(|| "a .git that is no folder".to_owned()))
+                .or_else(|| {
+                    let inside = |root: &String| below(&change.path, root);
+                    repositories
+                        .iter()
+                        .any(inside)
+                        .then(|| "a new repository".to_owned())
+                });
+            match by {
+                Some(by) => changes.protected.push((change, by)),
                 None => changes.plain.push(change),
             }
         }
@@ -207,5 +217,79 @@ impl Layer {
         // Remove leaves the folder itself or not; an empty one goes here.
         let _ = std::fs::remove_dir(self.folder.join("tree"));
         Ok(())
+    }
+}
+
+/// A `.git` that became a file or a link sends git elsewhere, where nobody looked.
+fn is_git_link(change: &Change) -> bool {
+    let name = change.path.rsplit('/').next().unwrap_or_default();
+    let after = change.after.as_ref().map(|node| node.kind);
+    name.eq_ignore_ascii_case(".git") && after.is_some_and(|kind| kind != NodeKind::Folder)
+}
+
+/// Folders that got a HEAD, objects and refs: git takes each for a repository, hooks and all.
+fn new_repositories(changes: &[Change]) -> Vec<String> {
+    let added = |path: String| {
+        changes.iter().any(|change| {
+            change.after.is_some() && (change.path == path || below(&change.path, &path))
+        })
+    };
+    let heads = changes
+        .iter()
+        .filter(|change| change.before.is_none() && change.after.is_some());
+    let parents = heads.filter_map(|change| {
+        let (parent, name) = change.path.rsplit_once('/').unwrap_or(("", &change.path));
+        name.eq_ignore_ascii_case("HEAD").then(|| parent.to_owned())
+    });
+    let join = |parent: &str, name: &str| {
+        if parent.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{parent}/{name}")
+        }
+    };
+    parents
+        .filter(|p| added(join(p, "objects")) && added(join(p, "refs")))
+        .collect()
+}
+
+/// Whether a path lies below a folder, by components; everything lies below the root.
+fn below(path: &str, folder: &str) -> bool {
+    folder.is_empty()
+        || path
+            .strip_prefix(folder)
+            .is_some_and(|rest| rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::reader::Node;
+
+    use super::*;
+
+    fn added(path: &str, kind: NodeKind) -> Change {
+        let node = Node {
+            kind,
+            mode: 0o644,
+            size: 0,
+            digest: None,
+        };
+        Change {
+            path: path.into(),
+            after: Some(node),
+            before: None,
+            lines: None,
+        }
+    }
+
+    #[test]
+    fn a_git_file_and_a_planted_repository_are_seen() {
+        assert!(is_git_link(&added("sub/.git", NodeKind::File)));
+        assert!(is_git_link(&added(".GIT", NodeKind::Symlink)));
+        assert!(!is_git_link(&added("sub/.git", NodeKind::Folder)));
+        let planted = ["x/HEAD", "x/objects/a", "x/refs", "y/HEAD", "y/refs"];
+        let planted = planted.map(|path| added(path, NodeKind::File));
+        assert_eq!(new_repositories(&planted), ["x"]);
+        assert!(below("x/hooks/post-checkout", "x") && !below("xy/a", "x"));
     }
 }

@@ -149,6 +149,10 @@ pub(crate) fn policy(
         });
         policy = load(&sources, &find)?;
     }
+    if !policy.settings.network.allow.is_empty() {
+        let hosts = policy.settings.network.allow.len();
+        notices.push(format!("the policy allows {hosts} host(s), but sessions have no network in this release: nothing is reachable"));
+    }
     let given = mode.map(|word| {
         Mode::parse(word).ok_or_else(|| {
             let known = Mode::ALL.map(Mode::as_str).join(", ");
