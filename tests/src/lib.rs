@@ -1,3 +1,4 @@
 //! What no single house can promise: the shape of the workspace, and the laws that cross its walls.
 
+pub mod harness;
 pub mod shape;
