@@ -8,7 +8,7 @@ WORKER := $(TARGET)/$(TRIPLE)/release/provost-worker
 STATIC := RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --target $(TRIPLE)
 
 .DEFAULT_GOAL := help
-.PHONY: help build provost worker test lint fmt fmt-check check demo bench tcb doc clean
+.PHONY: help build provost worker liar test lint fmt fmt-check check demo bench tcb doc clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,10 @@ provost: ## Build provost alone
 worker: ## Build the static worker alone
 	$(STATIC) -p provost-worker
 
-test: worker ## Run every test; PROVOST_REQUIRE_ALL=1 turns a skip into a failure
+liar: ## Build the lying worker that the hostile tests run under the real supervisor
+	$(STATIC) -p provost-tests --bin lying-worker
+
+test: worker liar ## Run every test; PROVOST_REQUIRE_ALL=1 turns a skip into a failure
 	$(CARGO) test --workspace
 
 lint: ## Lint everything; a warning is a failure

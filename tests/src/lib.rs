@@ -1,4 +1,5 @@
 //! What no single house can promise: the shape of the workspace, and the laws that cross its walls.
 
 pub mod harness;
+pub mod lies;
 pub mod shape;
