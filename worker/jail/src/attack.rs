@@ -59,6 +59,7 @@ pub const ATTACKS: &[Attack] = &[
     kernels("write-root", at::write_root),
     ours("write-proc", at::write_proc),
     ours("read-kernel", at::read_kernel),
+    kernels("map-writable", at::map_writable),
     ours("connect-tcp", at::tcp_host),
     kernels("connect-away", at::tcp_nowhere),
     kernels("multipath-tcp", at::tcp_multipath),
@@ -69,6 +70,12 @@ pub const ATTACKS: &[Attack] = &[
     kernels("kernel-crypto", at::alg),
     ours("connect-unix", at::unix_path),
     ours("connect-abstract", at::unix_abstract),
+    ours("signal-hands", at::signal_hands),
+    ours("trace-hands", at::trace_hands),
+    ours("limit-hands", at::limit_hands),
+    ours("see-hands", at::see_hands),
+    ours("read-memory-of-hands", at::memory_of_hands),
+    ours("open-memory-of-hands", at::memory_file_of_hands),
     ours("signal-supervisor", at::signal_supervisor),
     ours("trace-supervisor", at::trace_supervisor),
     ours(
@@ -79,6 +86,9 @@ pub const ATTACKS: &[Attack] = &[
     ours("limit-supervisor", at::limit_supervisor),
     ours("copy-descriptors", at::descriptors_of_others),
     kernels("controlling-terminal", at::controlling_terminal),
+    ours("type-into-terminal", at::type_into_terminal),
+    ours("type-with-high-bits", |_| at::call(sys::Poke::TiocstiHigh)),
+    ours("add-key", |_| at::call(sys::Poke::AddKey)),
     ours("fork-bomb", fork_bomb),
 ];
 
