@@ -68,7 +68,7 @@ pub enum EffectOutcome {
         /// The call.
         call: CallId,
         /// What the agent will hear.
-        outcome: Outcome,
+        outcome: Box<Outcome>,
         /// Digest of a kept pre-image.
         before: Option<Digest>,
         /// Digest of a kept spool.

@@ -1,4 +1,9 @@
 //! A session as a table: what each message does in each phase, what is recorded before what is done.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: what is not as expected ends it; clippy exempts test functions, not what they call"
+)]
 
 use policies::{
     Facts, LayerName, Mode,

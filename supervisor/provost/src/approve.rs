@@ -69,7 +69,10 @@ impl Approver {
             std::thread::spawn(move || {
                 for line in std::io::stdin().lock().lines() {
                     let Ok(mut line) = line else { return };
-                    line.truncate(line.floor_char_boundary(ANSWER));
+                    let end = (0..=ANSWER).rev().find(|&at| line.is_char_boundary(at));
+                    if line.len() > ANSWER {
+                        line.truncate(end.unwrap_or(0));
+                    }
                     if send.send(line).is_err() {
                         return;
                     }
@@ -130,7 +133,7 @@ impl Approver {
                     output::err(
                         "  please answer with o, s or n (n may be followed by a word for the model)\n",
                     );
-                    self.waiting.push_front(prompt);
+                    self.waiting.push_front(*prompt);
                     self.draw();
                 }
             }
@@ -197,7 +200,7 @@ fn words(question: &str, choices: &[String]) -> String {
     text
 }
 
-fn read_answer(prompt: Prompt, line: &str) -> Result<Answered, Prompt> {
+fn read_answer(prompt: Prompt, line: &str) -> Result<Answered, Box<Prompt>> {
     match prompt {
         Prompt::Words { call, choices, .. } => {
             let number = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
@@ -216,7 +219,7 @@ fn read_answer(prompt: Prompt, line: &str) -> Result<Answered, Prompt> {
                     let rest = rest.trim();
                     QuestionAnswer::Deny((!rest.is_empty()).then(|| rest.to_owned()))
                 }
-                _ => return Err(Prompt::Approval(question)),
+                _ => return Err(Box::new(Prompt::Approval(question))),
             };
             Ok(Answered::Approval {
                 question: question.id,

@@ -22,7 +22,7 @@ impl Turn {
                 before,
                 spool,
             } => {
-                self.call_outcome(call, outcome, before, spool);
+                self.call_outcome(call, *outcome, before, spool);
             }
             EffectOutcome::Infer {
                 id,

@@ -264,7 +264,7 @@ fn finish(
         Format::Text => {
             bill(
                 &mut view,
-                &end.outcome.to_owned(),
+                end.outcome,
                 &reason,
                 totals,
                 took,

@@ -108,9 +108,8 @@ async fn probe(
         .read_to_string(&mut text)
         .await
         .map_err(|e| format!("the probes' findings: {e}"))?;
-    match ordered.started.await {
-        Ok(Err(failure)) => return Err(format!("the probes did not start: {}", failure.message)),
-        Ok(Ok(())) | Err(_) => {}
+    if let Ok(Err(failure)) = ordered.started.await {
+        return Err(format!("the probes did not start: {}", failure.message));
     }
     let (exit, _) = ordered
         .exited

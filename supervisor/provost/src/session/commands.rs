@@ -337,7 +337,7 @@ impl Commands {
         }
         let outcome = EffectOutcome::Call {
             call,
-            outcome,
+            outcome: Box::new(outcome),
             before: None,
             spool,
         };

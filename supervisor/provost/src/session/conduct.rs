@@ -281,7 +281,7 @@ fn answer(answered: Answered) -> Message {
 fn outcome_of(call: CallId, outcome: Outcome) -> Message {
     Message::Effect(EffectOutcome::Call {
         call,
-        outcome,
+        outcome: Box::new(outcome),
         before: None,
         spool: None,
     })

@@ -40,7 +40,7 @@ pub(crate) fn put(hands: &Hands, inbox: &Inbox, store: &Store, permit: Permit<Pu
         };
         let outcome = EffectOutcome::Call {
             call,
-            outcome,
+            outcome: Box::new(outcome),
             before,
             spool: None,
         };

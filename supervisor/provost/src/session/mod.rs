@@ -328,7 +328,7 @@ fn welcome(
             .map(|history| history.messages.clone())
             .unwrap_or_default(),
         unknown: history
-            .map(|history| history.unknown.iter().cloned().collect())
+            .map(|history| history.unknown.clone())
             .unwrap_or_default(),
         law,
     };

@@ -9,13 +9,16 @@ use tokio::task::JoinHandle;
 
 use super::links::Inbox;
 
+/// The number of the call that runs, and its task.
+type Running = (u64, JoinHandle<()>);
+
 /// The provider side of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Models {
     providers: Rc<Providers>,
     vault: Rc<Vault>,
     inbox: Inbox,
-    running: Rc<RefCell<Option<(u64, JoinHandle<()>)>>>,
+    running: Rc<RefCell<Option<Running>>>,
 }
 
 impl Models {

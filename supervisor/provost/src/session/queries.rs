@@ -174,7 +174,7 @@ pub(crate) fn why(finding: &Finding) -> String {
 fn tell(inbox: &Inbox, call: CallId, outcome: Outcome) {
     let outcome = EffectOutcome::Call {
         call,
-        outcome,
+        outcome: Box::new(outcome),
         before: None,
         spool: None,
     };
