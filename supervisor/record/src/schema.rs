@@ -27,6 +27,7 @@ CREATE TABLE sessions (
     model TEXT NOT NULL, outcome TEXT, reason TEXT, ended_ms INTEGER,
     kept_bytes INTEGER NOT NULL DEFAULT 0, kept_entries INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+CREATE INDEX sessions_cut ON sessions (name) WHERE outcome IS NULL;
 CREATE TABLE events (
     session INTEGER NOT NULL REFERENCES sessions(id), seq INTEGER NOT NULL,
     time_ms INTEGER NOT NULL, kind TEXT NOT NULL, audit INTEGER, body TEXT,
