@@ -6,9 +6,10 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::Path,
+    time::{Duration, Instant},
 };
 
-use protocol::jail::Identity;
+use protocol::{bounds, jail::Identity};
 use rustix::fs::FlockOperation;
 
 /// First id of the range that distributions leave unassigned.
@@ -83,7 +84,8 @@ pub fn free_uid(runtime: &Path, wanted: Option<u32>) -> Result<ClaimedUid, NoUid
     if let Some(uid) = wanted {
         let in_range = (FIRST..=LAST).contains(&uid);
         let claim = if in_range {
-            claim(&folder, uid).map_err(broken)?
+            // What a supervisor that died has left is being killed by the kernel right now.
+            claim(&folder, uid, bounds::END_TIME).map_err(broken)?
         } else {
             None
         };
@@ -101,15 +103,15 @@ pub fn free_uid(runtime: &Path, wanted: Option<u32>) -> Result<ClaimedUid, NoUid
         if accounts.contains(&uid) || groups.contains(&uid) {
             continue;
         }
-        if let Some(claim) = claim(&folder, uid).map_err(broken)? {
+        if let Some(claim) = claim(&folder, uid, Duration::ZERO).map_err(broken)? {
             return Ok(claim);
         }
     }
     Err(NoUid::Exhausted)
 }
 
-/// Locks one id and makes sure that nothing runs under it.
-fn claim(folder: &Path, uid: u32) -> io::Result<Option<ClaimedUid>> {
+/// Locks one id and makes sure that nothing runs under it, waiting so long for what is still dying.
+fn claim(folder: &Path, uid: u32, patience: Duration) -> io::Result<Option<ClaimedUid>> {
     let lock = OpenOptions::new()
         .write(true)
         .create(true)
@@ -121,8 +123,12 @@ fn claim(folder: &Path, uid: u32) -> io::Result<Option<ClaimedUid>> {
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
-    if runs_anything(uid) {
-        return Ok(None);
+    let until = Instant::now() + patience;
+    while runs_anything(uid) {
+        if Instant::now() >= until {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(Some(ClaimedUid {
         identity: Identity { uid, gid: uid },
@@ -130,7 +136,7 @@ fn claim(folder: &Path, uid: u32) -> io::Result<Option<ClaimedUid>> {
     }))
 }
 
-/// Whether a process runs under `uid`.
+/// Whether a process runs under `uid`. One that has ended and that nobody has reaped yet runs nothing.
 fn runs_anything(uid: u32) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else {
         return true;
@@ -144,7 +150,28 @@ fn runs_anything(uid: u32) -> bool {
                 .bytes()
                 .all(|b| b.is_ascii_digit())
         })
-        .any(|entry| entry.metadata().is_ok_and(|facts| facts.uid() == uid))
+        .any(|entry| {
+            entry.metadata().is_ok_and(|facts| facts.uid() == uid) && is_alive(&entry.path())
+        })
+}
+
+/// Whether any thread of a process still runs: a leader that has ended shows as dead although its
+/// other threads go on. What cannot be read is taken for alive, unless it is gone.
+fn is_alive(process: &Path) -> bool {
+    let Ok(threads) = fs::read_dir(process.join("task")) else {
+        return process.exists();
+    };
+    threads.flatten().any(|thread| {
+        let path = thread.path();
+        let Ok(text) = fs::read_to_string(path.join("stat")) else {
+            return path.exists();
+        };
+        // The name stands in parentheses and may hold anything, so the state is after the last one.
+        let state = text
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.chars().next());
+        !matches!(state, Some('Z' | 'X'))
+    })
 }
 
 /// The ids in an account or group file.
@@ -178,6 +205,20 @@ mod tests {
         assert!(covers(map, FIRST) && covers(map, LAST) && !covers(map, 65_536));
         assert!(!covers("0 1000 1\n", FIRST));
         assert!(!covers("", FIRST));
+    }
+
+    #[test]
+    fn a_process_that_nobody_has_reaped_does_not_count_as_running() {
+        let mut child = std::process::Command::new("true").spawn().expect("a child");
+        let path = std::path::PathBuf::from(format!("/proc/{}", child.id()));
+        let until = Instant::now() + Duration::from_secs(10);
+        while is_alive(&path) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(path.exists() && !is_alive(&path), "a zombie");
+        child.wait().expect("reaped");
+        assert!(!is_alive(&path), "gone");
+        assert!(is_alive(Path::new("/proc/self")));
     }
 
     #[test]
