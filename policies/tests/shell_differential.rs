@@ -515,3 +515,266 @@ fn bash_starts_nothing_of_random_lines_that_is_not_listed() {
         wrong.join("\n")
     );
 }
+
+/// Makes lines by a grammar of its own, so that most of them mean something to bash.
+struct Maker {
+    state: u64,
+}
+
+impl Maker {
+    fn next(&mut self, below: usize) -> usize {
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.state >> 33).unwrap() % below
+    }
+
+    fn pick(&mut self, from: &[&str]) -> String {
+        let at = self.next(from.len());
+        from[at].to_owned()
+    }
+
+    fn blank(&mut self) -> String {
+        self.pick(&[" ", " ", " ", "  ", "\t", " \\\n", "\\\n "])
+    }
+
+    fn end(&mut self) -> String {
+        self.pick(&["; ", ";", "\n", " ;\n\n", " # c ) } ' \"\n", "\n# `c\n"])
+    }
+
+    fn program(&mut self) -> String {
+        self.pick(&[
+            "a", "b", "c", "d", "echo", "true", "a", "b", "\\a", "'b'", "\"c\"", "d\\\n", "'x y'",
+            "e''cho", "$'a'", "$'\\x62'",
+        ])
+    }
+
+    fn word(&mut self, depth: usize) -> String {
+        if depth == 0 || self.next(3) > 0 {
+            return self
+                .pick(&[
+                    "x",
+                    "-n",
+                    "'q r'",
+                    "\"s t\"",
+                    "a\\ b",
+                    "\\'",
+                    "\\\"",
+                    "\"\\\"\"",
+                    "'\"'",
+                    "\"'\"",
+                    "#x\\",
+                    "x#y",
+                    "''",
+                    "$x",
+                    "\"$x\"",
+                    "${x}",
+                    "${#x}",
+                    "$'\\''",
+                    "$((1+2))",
+                    "{p,q}",
+                    "*",
+                    "~",
+                    "if",
+                    "}",
+                    "!",
+                    "=",
+                    "x=y",
+                    "[",
+                    "]",
+                    "\"a\nb\"",
+                    "'a;b'",
+                    "\\;",
+                    "\"\\$(a)\"",
+                    "'$(b)'",
+                    "\\$x",
+                    "\\`",
+                    "$",
+                    "1",
+                    "2x",
+                    "é",
+                    "[[",
+                    "\"#\"",
+                    "${x:-y}",
+                    "${x//a/b}",
+                    "\"${x:-\"y z\"}\"",
+                    "a\"b\"'c'$'d'",
+                    "@",
+                    "%",
+                    "^",
+                    ",",
+                ])
+                .replace("#x\\", "\\#x");
+        }
+        let inner = self.list(depth - 1);
+        match self.next(8) {
+            0 => format!("$({inner})"),
+            1 => format!("\"$({inner})\""),
+            2 => format!("x$( {inner} )y"),
+            3 => format!("<({inner})"),
+            4 => format!("${{x:-$({inner})}}"),
+            5 => format!("\"${{x:-$({inner})}}\""),
+            6 if !inner.contains(['`', '\\', '"', '$']) => format!("`{inner}`"),
+            _ => format!("\"y $( {inner}\n) z\""),
+        }
+    }
+
+    fn simple(&mut self, depth: usize) -> String {
+        let mut text = String::new();
+        if self.next(6) == 0 {
+            text += &format!("v={} ", self.word(depth));
+        }
+        if self.next(8) == 0 {
+            text += &self.pick(&[
+                "env ",
+                "timeout 5 ",
+                "nice ",
+                "command ",
+                "env A=1 ",
+                "nohup ",
+            ]);
+            text += &self.pick(&["a", "b", "c"]);
+        } else {
+            text += &self.program();
+        }
+        for _ in 0..self.next(4) {
+            text += &self.blank();
+            text += &self.word(depth);
+        }
+        if self.next(4) == 0 {
+            text += &self.pick(&[
+                " >f",
+                " > f",
+                " 2>&1",
+                " </dev/null",
+                " >>f",
+                " 2>f",
+                " &>f",
+                " <<<w",
+                " <<<\"a b\"",
+                " 3>f",
+                ">f",
+                " >|f",
+                " {k}>f",
+            ]);
+        }
+        if self.next(12) == 0 {
+            let body = if depth > 0 {
+                format!("$({})", self.list(depth - 1))
+            } else {
+                "z".to_owned()
+            };
+            text += &match self.next(4) {
+                0 => format!(" <<E\n{body}\nE\n"),
+                1 => format!(" <<'E'\n{body} ' \" `\nE\n"),
+                2 => format!(" <<-E\n\t{body} \\$(q)\n\tE\n"),
+                _ => format!(" <<E; a\nx\\\nE\n{body}\nE\n"),
+            };
+        }
+        text
+    }
+
+    fn command(&mut self, depth: usize) -> String {
+        if depth == 0 || self.next(3) > 0 {
+            return self.simple(depth);
+        }
+        let (one, two) = (self.list(depth - 1), self.list(depth - 1));
+        let end = self.pick(&[";", "\n", " ;", ";\n"]);
+        match self.next(24) {
+            0 => format!("({one})"),
+            1 => format!("{{ {one}{end} }}"),
+            2 => format!("if {one}{end} then {two}{end} fi"),
+            3 => format!("if {one}{end} then {two}{end} else\n{one}{end} fi"),
+            4 => format!(
+                "for i in {} 2{end} do {one}{end} done",
+                self.word(depth - 1)
+            ),
+            5 => format!("while {one}{end} do {two}{end} break{end} done"),
+            6 => format!(
+                "case {} in x) {one};; (y|z) {two} ;; *) {one}\nesac",
+                self.word(depth - 1)
+            ),
+            7 => format!("g() {{ {one}{end} }}{end} g"),
+            8 => format!(
+                "[[ {} == x && -n y ]]",
+                self.pick(&["x", "\"$x\"", "'a b'", "$(a)"])
+            ),
+            9 => format!("! {}", self.simple(depth - 1)),
+            10 => format!("time {}", self.simple(depth - 1)),
+            11 => format!("( ({one}) ; {two} )"),
+            12 => format!("until {one}{end} do {two}{end} break{end} done >f"),
+            13 => format!("for ((i=0; i < 2; i++)); do {one}{end} done"),
+            14 => format!("(( 1 + x{} ))", self.pick(&["", " * 2", " || (y)", "++"])),
+            15 => format!(
+                "[[ ab =~ {} ]] && {}",
+                self.pick(&["^a(b|c)$", "$x", "'a b'", "(a|b)+"]),
+                self.simple(depth - 1)
+            ),
+            16 => format!(
+                "case x in {}) {one} ;& (\"y)\"|z) {two} ;;& esac",
+                self.word(0)
+            ),
+            17 => format!("function h { }{end} h", format_args!("{{ {one}{end} }}")),
+            18 => format!("h () ({one}){end}h"),
+            19 => format!("select i in x; do {one}{end} break; done </dev/null"),
+            20 => format!("sh -c '{}'", one.replace('\'', "'\\''")),
+            21 => format!("eval '{}'", one.replace('\'', "'\\''")),
+            22 => format!("{{ {one}{end} }} >f 2>&1 | {}", self.simple(depth - 1)),
+            _ => format!(
+                "[[ x == @(x|{}) || ( ! -f z && a < b ) ]]",
+                self.pick(&["y", "*", "'q r'"])
+            ),
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> String {
+        let mut text = self.command(depth);
+        for _ in 0..self.next(3) {
+            let heredoc = text.ends_with('\n');
+            text += &match self.next(6) {
+                _ if heredoc => String::new(),
+                0 => " && ".to_owned(),
+                1 => "||".to_owned(),
+                2 => " | ".to_owned(),
+                3 => " |&\n".to_owned(),
+                _ => self.end(),
+            };
+            text += &self.command(depth);
+        }
+        text
+    }
+}
+
+#[test]
+fn bash_starts_nothing_of_made_lines_that_is_not_listed() {
+    let Some(bench) = Bench::new("made") else {
+        return;
+    };
+    let rounds: u64 = std::env::var("ROUNDS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(120);
+    let seed = std::env::var("SEED")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(3);
+    let mut maker = Maker { state: seed };
+    let (mut wrong, mut understood) = (Vec::new(), 0_u64);
+    for round in 0..rounds {
+        let line = maker.list([1, 1, 2, 2, 3][usize::try_from(round % 5).unwrap()]);
+        let reading = read(&line);
+        understood += u64::from(reading.doubt.is_none());
+        wrong.extend(bench.judge(&line, &reading));
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(
+        understood * 2 > rounds,
+        "only {understood} of {rounds} made lines were understood"
+    );
+}

@@ -57,6 +57,8 @@ pub(super) struct Reader<'s, 'o> {
     pub(super) open: usize,
     /// Whether here-documents of an outer level wait while a substitution is read.
     pub(super) held: bool,
+    /// Whether a here-document was announced inside the outermost open substitution.
+    pub(super) inside: bool,
 }
 
 impl<'s, 'o> Reader<'s, 'o> {
@@ -70,6 +72,7 @@ impl<'s, 'o> Reader<'s, 'o> {
             here: Vec::new(),
             open: 0,
             held: false,
+            inside: false,
         }
     }
 

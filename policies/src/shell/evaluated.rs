@@ -19,6 +19,30 @@ const SPECIAL: &[&str] = &[
     "PROMPT_COMMAND",
 ];
 
+/// Beginnings of names that other programs obey.
+const INHERITED: &[&str] = &[
+    "PATH",
+    "LD_",
+    "DYLD_",
+    "GIT_",
+    "PYTHON",
+    "NODE_",
+    "PERL5",
+    "RUBY",
+    "JAVA_",
+    "BASH_",
+    "CARGO_",
+    "RUSTC",
+    "MAKE",
+    "PAGER",
+    "EDITOR",
+    "VISUAL",
+    "SHELL",
+    "LESSOPEN",
+    "GCONV_PATH",
+    "HOME",
+];
+
 impl Reader<'_, '_> {
     /// An operand is evaluated as arithmetic.
     pub(super) fn evaluates(&mut self, lexed: &Lexed) {
@@ -48,6 +72,15 @@ impl Reader<'_, '_> {
             self.doubt(format!(
                 "`{base}` changes how the shell reads or runs later commands"
             ));
+        }
+    }
+
+    /// The same, of a name that gets its value where no assignment shows it.
+    pub(super) fn indirect_name(&mut self, name: &str) {
+        self.risky_name(name);
+        let inherited = INHERITED.iter().any(|start| name.starts_with(start));
+        if inherited {
+            self.doubt(format!("`{name}` gets a value that is decided at run time"));
         }
     }
 

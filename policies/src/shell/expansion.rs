@@ -109,6 +109,7 @@ impl Reader<'_, '_> {
             return self.stop("a here-document that does not end inside its substitution");
         }
         self.open -= 1;
+        self.inside &= self.open > 0;
         self.held = held;
         self.here = waiting;
         self.context = context;
@@ -223,6 +224,7 @@ impl Reader<'_, '_> {
     fn operator(&mut self, quoted: bool, name: String) -> Step<()> {
         let next = self.peek();
         if next == Some(b'=') || (next == Some(b':') && self.second() == Some(b'=')) {
+            self.indirect_name(&name);
             self.shared.tainted.push(name);
         }
         match next {

@@ -40,6 +40,7 @@ impl Reader<'_, '_> {
         if self.pos == start || delimiter.contains('\n') {
             return self.stop("a here-document without a delimiter");
         }
+        self.inside |= self.open > 0;
         self.here.push(Here {
             delimiter,
             quoted,

@@ -6,14 +6,18 @@
 //! absent: the content of files. A program that reads a script from a file stands in the list as
 //! that program; a shell that reads one from a pipe or a descriptor is a doubt.
 
+mod compound;
 mod cursor;
 mod evaluated;
 mod expansion;
 mod grammar;
 mod here;
+mod keyword;
 mod proven;
 mod reading;
+mod redirect;
 mod simple;
+mod started;
 mod word;
 mod wrapper;
 

@@ -99,6 +99,11 @@ pub(super) fn name_start(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_'
 }
 
+/// Whether `word` is one of the words of a blank-separated list.
+pub(super) fn listed(list: &str, word: &str) -> bool {
+    list.split_ascii_whitespace().any(|listed| listed == word)
+}
+
 /// Whether `text` is a shell name.
 pub(super) fn is_name(text: &str) -> bool {
     text.bytes().next().is_some_and(name_start)

@@ -8,311 +8,88 @@ const NONE: Program = Program::NONE;
 
 /// Options of everything that shows commits and differences. Absent: `--output`, `--ext-diff`,
 /// `--textconv`, `-O`.
-const SHOW: &[&str] = &[
-    "oneline",
-    "graph",
-    "all",
-    "decorate",
-    "no-decorate",
-    "stat",
-    "shortstat",
-    "numstat",
-    "dirstat",
-    "summary",
-    "patch",
-    "no-patch",
-    "raw",
-    "name-only",
-    "name-status",
-    "cached",
-    "staged",
-    "check",
-    "color",
-    "no-color",
-    "word-diff",
-    "word-diff-regex",
-    "unified",
-    "minimal",
-    "patience",
-    "histogram",
-    "diff-algorithm",
-    "diff-filter",
-    "find-renames",
-    "find-copies",
-    "no-renames",
-    "ignore-all-space",
-    "ignore-space-change",
-    "ignore-space-at-eol",
-    "ignore-blank-lines",
-    "text",
-    "exit-code",
-    "quiet",
-    "no-ext-diff",
-    "no-textconv",
-    "full-index",
-    "binary",
-    "abbrev",
-    "abbrev-commit",
-    "no-abbrev-commit",
-    "relative",
-    "follow",
-    "first-parent",
-    "merges",
-    "no-merges",
-    "reverse",
-    "topo-order",
-    "date-order",
-    "author-date-order",
-    "date",
-    "since",
-    "after",
-    "until",
-    "before",
-    "author",
-    "committer",
-    "grep",
-    "invert-grep",
-    "all-match",
-    "regexp-ignore-case",
-    "extended-regexp",
-    "fixed-strings",
-    "perl-regexp",
-    "max-count",
-    "skip",
-    "pretty",
-    "format",
-    "branches",
-    "tags",
-    "remotes",
-    "not",
-    "walk-reflogs",
-    "merge-base",
-    "left-right",
-    "cherry-pick",
-    "cherry-mark",
-    "cherry",
-    "no-walk",
-    "stdin",
-    "function-context",
-    "inter-hunk-context",
-    "ignore-submodules",
-    "submodule",
-    "src-prefix",
-    "dst-prefix",
-    "no-prefix",
-    "pickaxe-regex",
-    "pickaxe-all",
-    "compact-summary",
-    "boundary",
-    "simplify-by-decoration",
-    "full-history",
-    "ancestry-path",
-    "no-notes",
-    "relative-date",
-    "parents",
-    "children",
-    "count",
-    "cc",
-    "no-index",
-];
+const SHOW: &str = "oneline graph all decorate no-decorate stat shortstat numstat dirstat summary patch \
+    no-patch raw name-only name-status cached staged check color no-color word-diff \
+    word-diff-regex unified minimal patience histogram diff-algorithm diff-filter \
+    find-renames find-copies no-renames ignore-all-space ignore-space-change \
+    ignore-space-at-eol ignore-blank-lines text exit-code quiet no-ext-diff no-textconv \
+    full-index binary abbrev abbrev-commit no-abbrev-commit relative follow first-parent \
+    merges no-merges reverse topo-order date-order author-date-order date since after until \
+    before author committer grep invert-grep all-match regexp-ignore-case extended-regexp \
+    fixed-strings perl-regexp max-count skip pretty format branches tags remotes not \
+    walk-reflogs merge-base left-right cherry-pick cherry-mark cherry no-walk stdin \
+    function-context inter-hunk-context ignore-submodules submodule src-prefix dst-prefix \
+    no-prefix pickaxe-regex pickaxe-all compact-summary boundary simplify-by-decoration \
+    full-history ancestry-path no-notes relative-date parents children count cc no-index";
 const LOG: Program = Program {
     short: "pustwbaEFPigqRzcm",
     value: "nUGSMCBDLX",
     long: SHOW,
-    long_value: &["max-count"],
+    long_value: "max-count",
     digits: true,
     ..NONE
 };
 const STATUS: Program = Program {
     short: "sbuvz",
-    long: &[
-        "short",
-        "branch",
-        "porcelain",
-        "long",
-        "verbose",
-        "untracked-files",
-        "ignored",
-        "ignore-submodules",
-        "column",
-        "no-column",
-        "ahead-behind",
-        "no-ahead-behind",
-        "renames",
-        "no-renames",
-        "show-stash",
-        "find-renames",
-    ],
+    long: "short branch porcelain long verbose untracked-files ignored ignore-submodules \
+            column no-column ahead-behind no-ahead-behind renames no-renames show-stash \
+            find-renames",
     ..NONE
 };
 const REV_PARSE: Program = Program {
-    long: &[
-        "verify",
-        "quiet",
-        "short",
-        "abbrev-ref",
-        "symbolic",
-        "symbolic-full-name",
-        "show-toplevel",
-        "show-prefix",
-        "show-cdup",
-        "git-dir",
-        "absolute-git-dir",
-        "git-common-dir",
-        "is-bare-repository",
-        "is-inside-work-tree",
-        "is-inside-git-dir",
-        "is-shallow-repository",
-        "all",
-        "branches",
-        "tags",
-        "remotes",
-        "revs-only",
-        "no-revs",
-        "show-superproject-working-tree",
-        "git-path",
-    ],
+    long: "verify quiet short abbrev-ref symbolic symbolic-full-name show-toplevel \
+            show-prefix show-cdup git-dir absolute-git-dir git-common-dir is-bare-repository \
+            is-inside-work-tree is-inside-git-dir is-shallow-repository all branches tags \
+            remotes revs-only no-revs show-superproject-working-tree git-path",
     short: "q",
     ..NONE
 };
 const LS_FILES: Program = Program {
     short: "cdmoistukzvfrlq",
     value: "xX",
-    long: &[
-        "cached",
-        "deleted",
-        "modified",
-        "others",
-        "ignored",
-        "stage",
-        "directory",
-        "unmerged",
-        "killed",
-        "exclude-standard",
-        "error-unmatch",
-        "full-name",
-        "recurse-submodules",
-        "abbrev",
-        "format",
-        "eol",
-        "name-only",
-        "name-status",
-        "long",
-        "object-only",
-        "full-tree",
-        "deduplicate",
-    ],
-    long_value: &["exclude", "exclude-from"],
+    long: "cached deleted modified others ignored stage directory unmerged killed \
+            exclude-standard error-unmatch full-name recurse-submodules abbrev format eol \
+            name-only name-status long object-only full-tree deduplicate",
+    long_value: "exclude exclude-from",
     ..NONE
 };
 const BLAME: Program = Program {
     short: "bcefklMCnpstw",
     value: "LS",
-    long: &[
-        "porcelain",
-        "line-porcelain",
-        "show-name",
-        "show-number",
-        "show-email",
-        "root",
-        "date",
-        "abbrev",
-        "color-lines",
-        "color-by-age",
-        "reverse",
-        "first-parent",
-        "show-stats",
-        "ignore-rev",
-    ],
+    long: "porcelain line-porcelain show-name show-number show-email root date abbrev \
+            color-lines color-by-age reverse first-parent show-stats ignore-rev",
     ..NONE
 };
 const DESCRIBE: Program = Program {
-    long: &[
-        "all",
-        "tags",
-        "contains",
-        "abbrev",
-        "candidates",
-        "exact-match",
-        "long",
-        "match",
-        "exclude",
-        "always",
-        "first-parent",
-        "dirty",
-        "broken",
-    ],
+    long: "all tags contains abbrev candidates exact-match long match exclude always \
+            first-parent dirty broken",
     ..NONE
 };
 /// Absent: `--textconv` and `--filters`, which run programs.
 const CAT_FILE: Program = Program {
     short: "tpes",
-    long: &["batch-check", "batch", "allow-unknown-type"],
+    long: "batch-check batch allow-unknown-type",
     ..NONE
 };
 const SHORTLOG: Program = Program {
     short: "nsec",
-    long: &[
-        "numbered",
-        "summary",
-        "email",
-        "all",
-        "since",
-        "until",
-        "no-merges",
-    ],
+    long: "numbered summary email all since until no-merges",
     ..NONE
 };
 /// Listing only: an operand would make a branch or tag.
 const LIST: Program = Program {
     short: "alrvi",
-    long: &[
-        "all",
-        "list",
-        "remotes",
-        "verbose",
-        "show-current",
-        "no-color",
-        "color",
-        "column",
-        "no-column",
-        "merged",
-        "no-merged",
-        "contains",
-        "no-contains",
-        "points-at",
-        "sort",
-        "format",
-        "ignore-case",
-        "abbrev",
-        "no-abbrev",
-    ],
+    long: "all list remotes verbose show-current no-color color column no-column merged \
+            no-merged contains no-contains points-at sort format ignore-case abbrev no-abbrev",
     operands: Operands::Most(0),
     ..NONE
 };
 const CONFIG: Program = Program {
     short: "lz",
     value: "f",
-    long: &[
-        "get",
-        "get-all",
-        "get-regexp",
-        "list",
-        "show-origin",
-        "show-scope",
-        "name-only",
-        "null",
-        "local",
-        "global",
-        "system",
-        "worktree",
-        "includes",
-        "type",
-        "bool",
-        "int",
-        "path",
-    ],
-    long_value: &["file", "default"],
+    long: "get get-all get-regexp list show-origin show-scope name-only null local global \
+            system worktree includes type bool int path",
+    long_value: "file default",
     ..NONE
 };
 

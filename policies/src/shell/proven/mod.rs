@@ -8,7 +8,7 @@ mod table;
 
 use super::{
     Simple, Word,
-    word::{is_name, may_split},
+    word::{is_name, listed, may_split},
 };
 use table::{Operands, Program};
 
@@ -42,7 +42,7 @@ pub fn is_proven_read(simple: &Simple) -> bool {
         "find" => find(&simple.args),
         "date" => date(&simple.args),
         "jq" => jq(&simple.args),
-        _ if only_version(&simple.args) => table::VERSIONED.contains(&name),
+        _ if only_version(&simple.args) => listed(table::VERSIONED, name),
         _ => table::find(name).is_some_and(|entry| accepts(entry, &simple.args)),
     }
 }
@@ -136,16 +136,16 @@ fn option(entry: &Program, text: &str) -> Option<bool> {
             Some((name, _)) => (name, true),
             None => (long, false),
         };
-        if entry.long.contains(&name) {
+        if listed(entry.long, name) {
             return Some(false);
         }
-        return entry.long_value.contains(&name).then_some(!has_value);
+        return listed(entry.long_value, name).then_some(!has_value);
     }
     let letters = text.strip_prefix('-')?;
     if entry.digits && letters.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(false);
     }
-    if entry.words.contains(&text) {
+    if listed(entry.words, text) {
         return Some(false);
     }
     for (at, letter) in letters.char_indices() {
@@ -160,81 +160,18 @@ fn option(entry: &Program, text: &str) -> Option<bool> {
 }
 
 /// Predicates of find that only test or print.
-const FIND: &[&str] = &[
-    "-name",
-    "-iname",
-    "-path",
-    "-ipath",
-    "-wholename",
-    "-iwholename",
-    "-regex",
-    "-iregex",
-    "-type",
-    "-xtype",
-    "-newer",
-    "-anewer",
-    "-cnewer",
-    "-mtime",
-    "-atime",
-    "-ctime",
-    "-mmin",
-    "-amin",
-    "-cmin",
-    "-size",
-    "-user",
-    "-group",
-    "-uid",
-    "-gid",
-    "-perm",
-    "-maxdepth",
-    "-mindepth",
-    "-printf",
-    "-inum",
-    "-links",
-    "-lname",
-    "-ilname",
-    "-samefile",
-    "-regextype",
-    "-print",
-    "-print0",
-    "-ls",
-    "-prune",
-    "-not",
-    "-a",
-    "-o",
-    "-and",
-    "-or",
-    "-empty",
-    "-readable",
-    "-writable",
-    "-executable",
-    "-follow",
-    "-xdev",
-    "-mount",
-    "-depth",
-    "-true",
-    "-false",
-    "-quit",
-    "-nouser",
-    "-nogroup",
-    "-L",
-    "-P",
-    "-H",
-    "-daystart",
-    "-noleaf",
-    "-d",
-    "-nowarn",
-    "-warn",
-    "-O1",
-    "-O2",
-    "-O3",
-];
+const FIND: &str = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -newer \
+    -anewer -cnewer -mtime -atime -ctime -mmin -amin -cmin -size -user -group -uid -gid \
+    -perm -maxdepth -mindepth -printf -inum -links -lname -ilname -samefile -regextype \
+    -print -print0 -ls -prune -not -a -o -and -or -empty -readable -writable -executable \
+    -follow -xdev -mount -depth -true -false -quit -nouser -nogroup -L -P -H -daystart \
+    -noleaf -d -nowarn -warn -O1 -O2 -O3";
 
 fn find(args: &[Word]) -> bool {
     args.iter().all(|word| match word.literal.as_deref() {
         Some(text) if text.starts_with('-') && text.len() > 1 => {
             let number = text.get(1..).unwrap_or_default();
-            FIND.contains(&text) || number.starts_with(|c: char| c.is_ascii_digit())
+            listed(FIND, text) || number.starts_with(|c: char| c.is_ascii_digit())
         }
         Some(_) => true,
         None => stays_operand(word),
@@ -275,33 +212,10 @@ fn date(args: &[Word]) -> bool {
 const JQ: Program = Program {
     short: "nreascCMSjRfh",
     value: "L",
-    long: &[
-        "null-input",
-        "raw-input",
-        "slurp",
-        "compact-output",
-        "raw-output",
-        "raw-output0",
-        "join-output",
-        "ascii-output",
-        "sort-keys",
-        "color-output",
-        "monochrome-output",
-        "tab",
-        "unbuffered",
-        "stream",
-        "exit-status",
-        "seq",
-        "args",
-        "jsonargs",
-        "help",
-        "arg",
-        "argjson",
-        "slurpfile",
-        "rawfile",
-        "from-file",
-    ],
-    long_value: &["indent"],
+    long: "null-input raw-input slurp compact-output raw-output raw-output0 join-output \
+            ascii-output sort-keys color-output monochrome-output tab unbuffered stream \
+            exit-status seq args jsonargs help arg argjson slurpfile rawfile from-file",
+    long_value: "indent",
     ..Program::NONE
 };
 

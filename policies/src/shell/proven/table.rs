@@ -17,11 +17,11 @@ pub(super) struct Program {
     /// Single letters with a value.
     pub(super) value: &'static str,
     /// Long options, with or without `=value`.
-    pub(super) long: &'static [&'static str],
+    pub(super) long: &'static str,
     /// Long options whose value may be the next word.
-    pub(super) long_value: &'static [&'static str],
+    pub(super) long_value: &'static str,
     /// Options that are one word behind one dash.
-    pub(super) words: &'static [&'static str],
+    pub(super) words: &'static str,
     /// Whether `-5` is a count.
     pub(super) digits: bool,
     pub(super) operands: Operands,
@@ -37,9 +37,9 @@ impl Program {
     pub(super) const NONE: Self = Self {
         short: "",
         value: "",
-        long: &[],
-        long_value: &[],
-        words: &[],
+        long: "",
+        long_value: "",
+        words: "",
         digits: false,
         operands: Operands::Any,
         open: false,
@@ -57,11 +57,8 @@ const WORDS: Program = Program {
 };
 
 /// Programs whose `--version` is known to do nothing else.
-pub(super) const VERSIONED: &[&str] = &[
-    "bash", "cargo", "cat", "cc", "clang", "cmake", "curl", "docker", "find", "gcc", "git", "go",
-    "grep", "jq", "ls", "make", "node", "npm", "pip", "pip3", "python", "python3", "rg", "rustc",
-    "sed", "sort", "sqlite3", "tar", "tree", "uv",
-];
+pub(super) const VERSIONED: &str = "bash cargo cat cc clang cmake curl docker find gcc git go grep jq ls make node npm pip \
+    pip3 python python3 rg rustc sed sort sqlite3 tar tree uv";
 
 /// The entry of a program.
 pub(super) fn find(name: &str) -> Option<&'static Program> {
@@ -102,162 +99,58 @@ pub(super) fn find(name: &str) -> Option<&'static Program> {
 }
 
 const TEST: Program = Program {
-    words: &[
-        "-nt", "-ot", "-ef", "-eq", "-ne", "-lt", "-le", "-gt", "-ge",
-    ],
+    words: "-nt -ot -ef -eq -ne -lt -le -gt -ge",
     ..WORDS
 };
 /// `-v` sets a variable, and its name could be evaluated.
-const PRINTF: Program = Program { leading: true, ..NONE };
+const PRINTF: Program = Program {
+    leading: true,
+    ..NONE
+};
 const LS: Program = Program {
     short: "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1",
     value: "ITw",
-    long: &[
-        "all",
-        "almost-all",
-        "author",
-        "escape",
-        "color",
-        "directory",
-        "classify",
-        "file-type",
-        "format",
-        "full-time",
-        "group-directories-first",
-        "no-group",
-        "human-readable",
-        "si",
-        "dereference",
-        "inode",
-        "numeric-uid-gid",
-        "literal",
-        "hide-control-chars",
-        "quote-name",
-        "reverse",
-        "recursive",
-        "size",
-        "sort",
-        "time",
-        "time-style",
-        "width",
-        "zero",
-        "help",
-    ],
-    long_value: &["hide", "ignore", "block-size"],
+    long: "all almost-all author escape color directory classify file-type format full-time \
+            group-directories-first no-group human-readable si dereference inode \
+            numeric-uid-gid literal hide-control-chars quote-name reverse recursive size sort \
+            time time-style width zero help",
+    long_value: "hide ignore block-size",
     open: true,
     ..NONE
 };
 const CAT: Program = Program {
     short: "AbeEnstTuvpr",
     value: "dfhilNwv",
-    long: &[
-        "show-all",
-        "number-nonblank",
-        "show-ends",
-        "number",
-        "squeeze-blank",
-        "show-tabs",
-        "show-nonprinting",
-        "body-numbering",
-        "before",
-        "regex",
-        "separator",
-        "help",
-    ],
+    long: "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting \
+            body-numbering before regex separator help",
     open: true,
     ..NONE
 };
 const HEAD: Program = Program {
     short: "qvzfFr",
     value: "cns",
-    long: &[
-        "quiet",
-        "silent",
-        "verbose",
-        "zero-terminated",
-        "follow",
-        "retry",
-        "help",
-    ],
-    long_value: &[
-        "bytes",
-        "lines",
-        "pid",
-        "sleep-interval",
-        "max-unchanged-stats",
-    ],
+    long: "quiet silent verbose zero-terminated follow retry help",
+    long_value: "bytes lines pid sleep-interval max-unchanged-stats",
     digits: true,
     open: true,
     ..NONE
 };
 const WC: Program = Program {
     short: "clLmw",
-    long: &[
-        "bytes",
-        "chars",
-        "lines",
-        "max-line-length",
-        "words",
-        "total",
-        "help",
-        "files0-from",
-    ],
+    long: "bytes chars lines max-line-length words total help files0-from",
     open: true,
     ..NONE
 };
 const GREP: Program = Program {
     short: "EFGPivwxcLlqsobHhnTZarRIUzuy",
     value: "efmABCdD",
-    long: &[
-        "extended-regexp",
-        "fixed-strings",
-        "basic-regexp",
-        "perl-regexp",
-        "ignore-case",
-        "no-ignore-case",
-        "invert-match",
-        "word-regexp",
-        "line-regexp",
-        "count",
-        "color",
-        "colour",
-        "files-without-match",
-        "files-with-matches",
-        "only-matching",
-        "quiet",
-        "silent",
-        "no-messages",
-        "byte-offset",
-        "with-filename",
-        "no-filename",
-        "line-number",
-        "initial-tab",
-        "null",
-        "text",
-        "binary",
-        "recursive",
-        "dereference-recursive",
-        "null-data",
-        "help",
-        "line-buffered",
-    ],
-    long_value: &[
-        "regexp",
-        "file",
-        "max-count",
-        "after-context",
-        "before-context",
-        "context",
-        "binary-files",
-        "devices",
-        "directories",
-        "exclude",
-        "exclude-dir",
-        "exclude-from",
-        "include",
-        "label",
-        "group-separator",
-    ],
+    long: "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case \
+            invert-match word-regexp line-regexp count color colour files-without-match \
+            files-with-matches only-matching quiet silent no-messages byte-offset \
+            with-filename no-filename line-number initial-tab null text binary recursive \
+            dereference-recursive null-data help line-buffered",
+    long_value: "regexp file max-count after-context before-context context binary-files devices \
+            directories exclude exclude-dir exclude-from include label group-separator",
     digits: true,
     open: true,
     ..NONE
@@ -266,143 +159,47 @@ const GREP: Program = Program {
 const RG: Program = Program {
     short: "acFHhIilLnNopPqRsSuUvVwx0.",
     value: "ABCdEefgjmMrtT",
-    long: &[
-        "ignore-case",
-        "smart-case",
-        "case-sensitive",
-        "fixed-strings",
-        "files",
-        "hidden",
-        "no-ignore",
-        "no-ignore-vcs",
-        "count",
-        "count-matches",
-        "files-with-matches",
-        "files-without-match",
-        "only-matching",
-        "line-number",
-        "no-line-number",
-        "with-filename",
-        "no-filename",
-        "heading",
-        "no-heading",
-        "json",
-        "multiline",
-        "multiline-dotall",
-        "pcre2",
-        "invert-match",
-        "word-regexp",
-        "line-regexp",
-        "text",
-        "trim",
-        "vimgrep",
-        "stats",
-        "null",
-        "follow",
-        "unrestricted",
-        "quiet",
-        "column",
-        "no-messages",
-        "type-list",
-        "passthru",
-        "one-file-system",
-        "crlf",
-        "no-config",
-    ],
-    long_value: &[
-        "regexp",
-        "file",
-        "glob",
-        "iglob",
-        "type",
-        "type-not",
-        "max-count",
-        "max-depth",
-        "max-columns",
-        "max-filesize",
-        "after-context",
-        "before-context",
-        "context",
-        "color",
-        "colors",
-        "sort",
-        "sortr",
-        "threads",
-        "encoding",
-        "replace",
-        "path-separator",
-        "engine",
-    ],
+    long: "ignore-case smart-case case-sensitive fixed-strings files hidden no-ignore \
+            no-ignore-vcs count count-matches files-with-matches files-without-match \
+            only-matching line-number no-line-number with-filename no-filename heading \
+            no-heading json multiline multiline-dotall pcre2 invert-match word-regexp \
+            line-regexp text trim vimgrep stats null follow unrestricted quiet column \
+            no-messages type-list passthru one-file-system crlf no-config",
+    long_value: "regexp file glob iglob type type-not max-count max-depth max-columns max-filesize \
+            after-context before-context context color colors sort sortr threads encoding \
+            replace path-separator engine",
     ..NONE
 };
 /// Without `-o`, `-T` and `--compress-program`.
 const SORT: Program = Program {
     short: "bdfghiMnrRVcCmsuz",
     value: "ktS",
-    long: &[
-        "ignore-leading-blanks",
-        "dictionary-order",
-        "ignore-case",
-        "general-numeric-sort",
-        "human-numeric-sort",
-        "ignore-nonprinting",
-        "month-sort",
-        "numeric-sort",
-        "random-sort",
-        "version-sort",
-        "reverse",
-        "check",
-        "merge",
-        "stable",
-        "unique",
-        "zero-terminated",
-        "debug",
-        "sort",
-        "help",
-    ],
-    long_value: &["key", "field-separator", "buffer-size", "parallel"],
+    long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort \
+            human-numeric-sort ignore-nonprinting month-sort numeric-sort random-sort \
+            version-sort reverse check merge stable unique zero-terminated debug sort help",
+    long_value: "key field-separator buffer-size parallel",
     ..NONE
 };
 /// The second operand is written.
 const UNIQ: Program = Program {
     short: "cdDiuz",
     value: "fsw",
-    long: &[
-        "count",
-        "repeated",
-        "all-repeated",
-        "ignore-case",
-        "unique",
-        "zero-terminated",
-        "group",
-    ],
-    long_value: &["skip-fields", "skip-chars", "check-chars"],
+    long: "count repeated all-repeated ignore-case unique zero-terminated group",
+    long_value: "skip-fields skip-chars check-chars",
     operands: Operands::Most(1),
     ..NONE
 };
 const CUT: Program = Program {
     short: "nsz",
     value: "bcdf",
-    long: &["complement", "only-delimited", "zero-terminated", "help"],
-    long_value: &[
-        "bytes",
-        "characters",
-        "delimiter",
-        "fields",
-        "output-delimiter",
-    ],
+    long: "complement only-delimited zero-terminated help",
+    long_value: "bytes characters delimiter fields output-delimiter",
     open: true,
     ..NONE
 };
 const TR: Program = Program {
     short: "cCdst",
-    long: &[
-        "complement",
-        "delete",
-        "squeeze-repeats",
-        "truncate-set1",
-        "help",
-    ],
+    long: "complement delete squeeze-repeats truncate-set1 help",
     open: true,
     ..NONE
 };
@@ -410,112 +207,32 @@ const TR: Program = Program {
 const DIFF: Program = Program {
     short: "abBcdeEHiNnpPqrstTuwyZ",
     value: "CDFILSUWxX",
-    long: &[
-        "brief",
-        "report-identical-files",
-        "side-by-side",
-        "expand-tabs",
-        "ignore-case",
-        "ignore-tab-expansion",
-        "ignore-trailing-space",
-        "ignore-space-change",
-        "ignore-all-space",
-        "ignore-blank-lines",
-        "text",
-        "strip-trailing-cr",
-        "minimal",
-        "recursive",
-        "new-file",
-        "unified",
-        "context",
-        "color",
-        "no-dereference",
-        "suppress-common-lines",
-        "normal",
-        "ed",
-        "rcs",
-        "show-c-function",
-        "left-column",
-    ],
-    long_value: &[
-        "exclude",
-        "exclude-from",
-        "label",
-        "width",
-        "ignore-matching-lines",
-    ],
+    long: "brief report-identical-files side-by-side expand-tabs ignore-case \
+            ignore-tab-expansion ignore-trailing-space ignore-space-change ignore-all-space \
+            ignore-blank-lines text strip-trailing-cr minimal recursive new-file unified \
+            context color no-dereference suppress-common-lines normal ed rcs show-c-function \
+            left-column",
+    long_value: "exclude exclude-from label width ignore-matching-lines",
     ..NONE
 };
 const COMPARE: Program = Program {
     short: "123bislzv",
     value: "adejnot",
-    long: &[
-        "print-bytes",
-        "verbose",
-        "silent",
-        "quiet",
-        "check-order",
-        "nocheck-order",
-        "output-delimiter",
-        "total",
-        "zero-terminated",
-        "header",
-        "serial",
-        "help",
-    ],
-    long_value: &["ignore-initial", "bytes", "delimiters"],
+    long: "print-bytes verbose silent quiet check-order nocheck-order output-delimiter total \
+            zero-terminated header serial help",
+    long_value: "ignore-initial bytes delimiters",
     open: true,
     ..NONE
 };
 const STAT: Program = Program {
     short: "abcefhikLlmnPqsStTvxXDHzE",
     value: "Bd",
-    long: &[
-        "dereference",
-        "file-system",
-        "format",
-        "printf",
-        "terse",
-        "canonicalize",
-        "canonicalize-existing",
-        "canonicalize-missing",
-        "no-newline",
-        "quiet",
-        "silent",
-        "verbose",
-        "zero",
-        "relative-to",
-        "relative-base",
-        "strip",
-        "no-symlinks",
-        "logical",
-        "physical",
-        "all",
-        "human-readable",
-        "si",
-        "inodes",
-        "kilobytes",
-        "local",
-        "no-sync",
-        "output",
-        "portability",
-        "print-type",
-        "total",
-        "type",
-        "exclude-type",
-        "apparent-size",
-        "summarize",
-        "max-depth",
-        "separate-dirs",
-        "one-file-system",
-        "exclude",
-        "time",
-        "time-style",
-        "threshold",
-        "bytes",
-        "count-links",
-        "help",
-    ],
+    long: "dereference file-system format printf terse canonicalize canonicalize-existing \
+            canonicalize-missing no-newline quiet silent verbose zero relative-to \
+            relative-base strip no-symlinks logical physical all human-readable si inodes \
+            kilobytes local no-sync output portability print-type total type exclude-type \
+            apparent-size summarize max-depth separate-dirs one-file-system exclude time \
+            time-style threshold bytes count-links help",
     open: true,
     ..NONE
 };
@@ -523,51 +240,21 @@ const STAT: Program = Program {
 const FILE: Program = Program {
     short: "bhikLNprsv0",
     value: "eFP",
-    long: &[
-        "brief",
-        "mime",
-        "mime-type",
-        "mime-encoding",
-        "keep-going",
-        "dereference",
-        "no-dereference",
-        "no-pad",
-        "raw",
-        "special-files",
-        "extension",
-        "print0",
-    ],
+    long: "brief mime mime-type mime-encoding keep-going dereference no-dereference no-pad \
+            raw special-files extension print0",
     ..NONE
 };
 const ID: Program = Program {
     short: "aGgnruZzsvmpio",
-    long: &[
-        "all",
-        "group",
-        "groups",
-        "name",
-        "real",
-        "user",
-        "zero",
-        "context",
-        "kernel-name",
-        "nodename",
-        "kernel-release",
-        "kernel-version",
-        "machine",
-        "processor",
-        "hardware-platform",
-        "operating-system",
-        "help",
-        "silent",
-        "quiet",
-    ],
+    long: "all group groups name real user zero context kernel-name nodename kernel-release \
+            kernel-version machine processor hardware-platform operating-system help silent \
+            quiet",
     open: true,
     ..NONE
 };
 const PRINTENV: Program = Program {
     short: "0",
-    long: &["null"],
+    long: "null",
     open: true,
     ..NONE
 };
@@ -580,46 +267,17 @@ const ENV: Program = Program {
 const SUM: Program = Program {
     short: "bctwzrs",
     value: "al",
-    long: &[
-        "binary",
-        "check",
-        "tag",
-        "text",
-        "zero",
-        "ignore-missing",
-        "quiet",
-        "status",
-        "strict",
-        "warn",
-        "help",
-        "algorithm",
-        "length",
-        "untagged",
-        "raw",
-        "base64",
-        "debug",
-    ],
+    long: "binary check tag text zero ignore-missing quiet status strict warn help algorithm \
+            length untagged raw base64 debug",
     open: true,
     ..NONE
 };
 const DUMP: Program = Program {
     short: "abcCdfhilLosvxX",
     value: "AjNtSwen",
-    long: &[
-        "address-radix",
-        "endian",
-        "skip-bytes",
-        "read-bytes",
-        "format",
-        "output-duplicates",
-        "width",
-        "all",
-        "print-file-name",
-        "encoding",
-        "canonical",
-        "no-squeezing",
-    ],
-    long_value: &["bytes", "radix", "length", "skip"],
+    long: "address-radix endian skip-bytes read-bytes format output-duplicates width all \
+            print-file-name encoding canonical no-squeezing",
+    long_value: "bytes radix length skip",
     ..NONE
 };
 /// The second operand is written; `-r` turns text into bytes, on its output.
@@ -632,24 +290,8 @@ const XXD: Program = Program {
 const COLUMN: Program = Program {
     short: "tsxnebiLw",
     value: "cosNRHOWTfd",
-    long: &[
-        "table",
-        "fillrows",
-        "json",
-        "keep-empty-lines",
-        "equal-width",
-        "spaces",
-        "bytes",
-    ],
-    long_value: &[
-        "separator",
-        "output-separator",
-        "table-columns",
-        "width",
-        "output-width",
-        "format",
-        "tabs",
-    ],
+    long: "table fillrows json keep-empty-lines equal-width spaces bytes",
+    long_value: "separator output-separator table-columns width output-width format tabs",
     open: true,
     ..NONE
 };
@@ -657,38 +299,15 @@ const COLUMN: Program = Program {
 const TREE: Program = Program {
     short: "aACdDfFghiJlnNpqQrsStuUvXx",
     value: "HILPT",
-    long: &[
-        "dirsfirst",
-        "filesfirst",
-        "du",
-        "gitignore",
-        "help",
-        "ignore-case",
-        "inodes",
-        "metafirst",
-        "noreport",
-        "prune",
-        "si",
-        "sort",
-        "nolinks",
-    ],
-    long_value: &["charset", "filelimit", "timefmt"],
+    long: "dirsfirst filesfirst du gitignore help ignore-case inodes metafirst noreport prune \
+            si sort nolinks",
+    long_value: "charset filelimit timefmt",
     ..NONE
 };
 const PS: Program = Program {
     short: "aAdeEfFHjlLMNTvwxyZ",
     value: "CgGnopqstuU",
-    long: &[
-        "forest",
-        "headers",
-        "no-headers",
-        "help",
-        "sort",
-        "format",
-        "pid",
-        "ppid",
-        "user",
-    ],
+    long: "forest headers no-headers help sort format pid ppid user",
     open: true,
     ..NONE
 };
@@ -700,14 +319,14 @@ const COMMAND: Program = Program {
 const TIMEOUT: Program = Program {
     short: "v",
     value: "ks",
-    long: &["preserve-status", "foreground", "verbose"],
-    long_value: &["kill-after", "signal"],
+    long: "preserve-status foreground verbose",
+    long_value: "kill-after signal",
     leading: true,
     ..NONE
 };
 const NICE: Program = Program {
     value: "n",
-    long_value: &["adjustment"],
+    long_value: "adjustment",
     digits: true,
     leading: true,
     ..NONE
@@ -715,8 +334,8 @@ const NICE: Program = Program {
 const XARGS: Program = Program {
     short: "0rtx",
     value: "dILnPs",
-    long: &["null", "no-run-if-empty", "verbose", "exit"],
-    long_value: &["delimiter", "max-args", "max-chars", "max-procs"],
+    long: "null no-run-if-empty verbose exit",
+    long_value: "delimiter max-args max-chars max-procs",
     leading: true,
     ..NONE
 };

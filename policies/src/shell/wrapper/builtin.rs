@@ -6,7 +6,10 @@ use super::{
     options::{Doubt, undecided},
     shells::BENIGN,
 };
-use crate::shell::{Word, word::is_name};
+use crate::shell::{
+    Word,
+    word::{is_name, listed},
+};
 
 /// Notes what a builtin changes.
 pub(super) fn builtin(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
@@ -69,7 +72,7 @@ fn shopt(args: &[Word]) -> Result<(), Doubt> {
     for word in args {
         match word.literal.as_deref() {
             Some("-s" | "-u" | "-q" | "-p" | "-o" | "-sq" | "-qs" | "-uq" | "-so" | "-uo") => {}
-            Some(name) if BENIGN.contains(&name) => {}
+            Some(name) if listed(BENIGN, name) => {}
             Some(name) => {
                 return Err(format!(
                     "the option `{name}` changes how later lines are read"
@@ -99,7 +102,7 @@ fn set(args: &[Word]) -> Result<(), Doubt> {
         if letters.contains('o') {
             match words.next().map(|word| word.literal.as_deref()) {
                 None => {}
-                Some(Some(name)) if BENIGN.contains(&name) => {}
+                Some(Some(name)) if listed(BENIGN, name) => {}
                 _ => return Err("an option of `set -o` that changes how lines are read".to_owned()),
             }
         }
@@ -128,10 +131,12 @@ fn declare(args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
         }
         let Some(value) = value else { continue };
         let plain = word.literal.is_some() && !value.contains(['$', '`', '[']);
-        if !plain && (counts || references) {
-            return Err("text is evaluated by `declare`".to_owned());
+        // A reference makes a later assignment set what its own name does not say.
+        if references || (!plain && counts) {
+            return Err("a reference or a number is made of text by `declare`".to_owned());
         }
-        out.sets_name(name, plain);
+        // An assignment among the arguments shows its name; judgement looks at it there.
+        out.assigns_name(name, plain);
     }
     Ok(())
 }
@@ -143,7 +148,7 @@ fn named(word: &Word, out: &mut Unwrapped) -> Result<(), Doubt> {
             Err("a name of a variable that is evaluated".to_owned())
         }
         Some(text) if is_name(text) => {
-            out.sets_name(text, false);
+            out.sets.push(text.to_owned());
             Ok(())
         }
         Some(_) => Ok(()),
@@ -169,12 +174,8 @@ fn evaluated(word: &Word, out: &mut Unwrapped) -> Result<(), Doubt> {
 }
 
 impl Unwrapped {
-    /// A name gets a value; `plain` if it is nothing but text without a subscript.
-    fn sets_name(&mut self, name: &str, plain: bool) {
-        if plain {
-            self.plain.push(name.to_owned());
-        } else {
-            self.sets.push(name.to_owned());
-        }
+    /// A name is assigned; `plain` if it is nothing but text without a subscript.
+    fn assigns_name(&mut self, name: &str, plain: bool) {
+        self.assigns.push((name.to_owned(), plain));
     }
 }

@@ -4,37 +4,17 @@ use super::{
     Inner, Unwrapped,
     options::{Doubt, undecided},
 };
-use crate::shell::{Word, word::may_split};
+use crate::shell::{
+    Word,
+    word::{listed, may_split},
+};
 
 /// Sections and keys of `-c` that name no program.
-const BENIGN: &[&str] = &[
-    "user.name",
-    "user.email",
-    "color.ui",
-    "core.quotepath",
-    "core.autocrlf",
-    "core.filemode",
-    "core.longpaths",
-    "core.abbrev",
-    "init.defaultbranch",
-    "commit.gpgsign",
-    "tag.gpgsign",
-    "safe.directory",
-    "pull.rebase",
-    "pull.ff",
-    "push.default",
-    "rebase.autostash",
-    "fetch.prune",
-    "diff.renames",
-    "diff.algorithm",
-    "diff.nooprefix",
-    "log.date",
-    "log.showsignature",
-    "merge.conflictstyle",
-    "status.showuntrackedfiles",
-    "gc.auto",
-    "protocol.version",
-];
+const BENIGN: &str = "user.name user.email color.ui core.quotepath core.autocrlf core.filemode core.longpaths \
+    core.abbrev init.defaultbranch commit.gpgsign tag.gpgsign safe.directory pull.rebase \
+    pull.ff push.default rebase.autostash fetch.prune diff.renames diff.algorithm \
+    diff.nooprefix log.date log.showsignature merge.conflictstyle status.showuntrackedfiles \
+    gc.auto protocol.version";
 
 /// Whether a configured key names no program.
 fn benign(setting: &str) -> bool {
@@ -43,29 +23,13 @@ fn benign(setting: &str) -> bool {
         .next()
         .unwrap_or_default()
         .to_ascii_lowercase();
-    BENIGN.contains(&key.as_str()) || key.starts_with("advice.") || key.starts_with("color.")
+    listed(BENIGN, &key) || key.starts_with("advice.") || key.starts_with("color.")
 }
 
 /// Options of any subcommand whose value is run, in full.
-const RUNS: &[&str] = &[
-    "--upload-pack",
-    "--receive-pack",
-    "--exec",
-    "--extcmd",
-    "--open-files-in-pager",
-    "--tree-filter",
-    "--index-filter",
-    "--msg-filter",
-    "--env-filter",
-    "--commit-filter",
-    "--parent-filter",
-    "--tag-name-filter",
-    "--smtp-server",
-    "--to-cmd",
-    "--cc-cmd",
-    "--sendmail-cmd",
-    "--remote-cmd",
-];
+const RUNS: &str = "--upload-pack --receive-pack --exec --extcmd --open-files-in-pager --tree-filter \
+    --index-filter --msg-filter --env-filter --commit-filter --parent-filter \
+    --tag-name-filter --smtp-server --to-cmd --cc-cmd --sendmail-cmd --remote-cmd";
 
 /// Takes `git` apart.
 pub(super) fn git(args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
@@ -141,7 +105,12 @@ fn running_option(subcommand: &str, rest: &[Word]) -> Result<(), Doubt> {
             name,
             "--tags" | "--exec-path" | "--message" | "--index" | "--tag"
         );
-        if long && !harmless && RUNS.iter().any(|option| option.starts_with(name)) {
+        if long
+            && !harmless
+            && RUNS
+                .split_ascii_whitespace()
+                .any(|option| option.starts_with(name))
+        {
             return Err(format!("`git {subcommand}` is told to run a program"));
         }
         if text.starts_with("ext::") {

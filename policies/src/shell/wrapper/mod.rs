@@ -36,8 +36,8 @@ pub(super) struct Unwrapped {
     pub(super) inner: Vec<Inner>,
     /// Names that it gives a value which could be more than a number.
     pub(super) sets: Vec<String>,
-    /// Names that it gives a plain value.
-    pub(super) plain: Vec<String>,
+    /// Names that are assigned in plain sight, and whether to text that could be a number only.
+    pub(super) assigns: Vec<(String, bool)>,
     /// Texts that it evaluates as arithmetic.
     pub(super) evaluates: Vec<String>,
     /// Why it is not understood.

@@ -1,6 +1,9 @@
 //! The leading options of a wrapper, by a table: where its own words end and the command begins.
 
-use crate::shell::{Word, word::may_split};
+use crate::shell::{
+    Word,
+    word::{listed, may_split},
+};
 
 /// Why a wrapper's words are not understood.
 pub(super) type Doubt = String;
@@ -15,9 +18,9 @@ pub(super) struct Flags {
     /// Single letters whose value is attached or absent.
     pub(super) attached: &'static str,
     /// Long options without a value, without dashes.
-    pub(super) long: &'static [&'static str],
+    pub(super) long: &'static str,
     /// Long options with a value, `--x=v` or as the next word.
-    pub(super) long_value: &'static [&'static str],
+    pub(super) long_value: &'static str,
 }
 
 /// Options that were found and where the operands begin.
@@ -114,9 +117,9 @@ impl Flags {
                 Some((name, value)) => (name, Some(literal_word(value))),
                 None => (long, None),
             };
-            if self.long.contains(&name) {
+            if listed(self.long, name) {
                 found.seen.push((name.to_owned(), value));
-            } else if self.long_value.contains(&name) {
+            } else if listed(self.long_value, name) {
                 let value = match value {
                     Some(value) => value,
                     None => next_value(args, found, program)?,

@@ -32,8 +32,8 @@ const NO_FLAGS: Flags = Flags {
     none: "",
     value: "",
     attached: "",
-    long: &[],
-    long_value: &[],
+    long: "",
+    long_value: "",
 };
 const PLAIN: Prefix = Prefix {
     flags: NO_FLAGS,
@@ -47,13 +47,8 @@ const ENV: Prefix = Prefix {
     flags: Flags {
         none: "i0v",
         value: "uCS",
-        long: &[
-            "ignore-environment",
-            "null",
-            "debug",
-            "list-signal-handling",
-        ],
-        long_value: &["unset", "chdir", "split-string"],
+        long: "ignore-environment null debug list-signal-handling",
+        long_value: "unset chdir split-string",
         ..NO_FLAGS
     },
     assigns: true,
@@ -63,8 +58,8 @@ const TIMEOUT: Prefix = Prefix {
     flags: Flags {
         none: "v",
         value: "ks",
-        long: &["preserve-status", "foreground", "verbose"],
-        long_value: &["kill-after", "signal"],
+        long: "preserve-status foreground verbose",
+        long_value: "kill-after signal",
         ..NO_FLAGS
     },
     operands: 1,
@@ -74,7 +69,7 @@ const NICE: Prefix = Prefix {
     flags: Flags {
         none: "0123456789",
         value: "n",
-        long_value: &["adjustment"],
+        long_value: "adjustment",
         ..NO_FLAGS
     },
     ..PLAIN
@@ -83,8 +78,8 @@ const IONICE: Prefix = Prefix {
     flags: Flags {
         none: "t",
         value: "cnpPu",
-        long: &["ignore"],
-        long_value: &["class", "classdata", "pid", "pgid", "uid"],
+        long: "ignore",
+        long_value: "class classdata pid pgid uid",
         ..NO_FLAGS
     },
     idle: &["p", "P", "u", "pid", "pgid", "uid"],
@@ -94,17 +89,8 @@ const CHRT: Prefix = Prefix {
     flags: Flags {
         none: "abdfioRrv",
         value: "TPD",
-        long: &[
-            "all-tasks",
-            "batch",
-            "deadline",
-            "fifo",
-            "idle",
-            "other",
-            "rr",
-            "verbose",
-        ],
-        long_value: &["sched-runtime", "sched-period", "sched-deadline"],
+        long: "all-tasks batch deadline fifo idle other rr verbose",
+        long_value: "sched-runtime sched-period sched-deadline",
         ..NO_FLAGS
     },
     operands: 1,
@@ -113,7 +99,7 @@ const CHRT: Prefix = Prefix {
 const SETSID: Prefix = Prefix {
     flags: Flags {
         none: "cfw",
-        long: &["ctty", "fork", "wait"],
+        long: "ctty fork wait",
         ..NO_FLAGS
     },
     ..PLAIN
@@ -121,7 +107,7 @@ const SETSID: Prefix = Prefix {
 const STDBUF: Prefix = Prefix {
     flags: Flags {
         value: "ioe",
-        long_value: &["input", "output", "error"],
+        long_value: "input output error",
         ..NO_FLAGS
     },
     ..PLAIN
@@ -130,8 +116,8 @@ const TIME: Prefix = Prefix {
     flags: Flags {
         none: "pvaq",
         value: "fo",
-        long: &["portability", "verbose", "append", "quiet"],
-        long_value: &["format", "output"],
+        long: "portability verbose append quiet",
+        long_value: "format output",
         ..NO_FLAGS
     },
     ..PLAIN
@@ -156,36 +142,10 @@ const SUDO: Prefix = Prefix {
     flags: Flags {
         none: "AbBEHiKklNnPSsv",
         value: "CDgprRTtUu",
-        long: &[
-            "askpass",
-            "background",
-            "bell",
-            "preserve-env",
-            "set-home",
-            "login",
-            "non-interactive",
-            "no-update",
-            "preserve-groups",
-            "stdin",
-            "shell",
-            "reset-timestamp",
-            "remove-timestamp",
-            "validate",
-            "list",
-        ],
-        long_value: &[
-            "close-from",
-            "chdir",
-            "group",
-            "host",
-            "prompt",
-            "role",
-            "chroot",
-            "type",
-            "user",
-            "other-user",
-            "command-timeout",
-        ],
+        long: "askpass background bell preserve-env set-home login non-interactive no-update \
+            preserve-groups stdin shell reset-timestamp remove-timestamp validate list",
+        long_value: "close-from chdir group host prompt role chroot type user other-user \
+            command-timeout",
         ..NO_FLAGS
     },
     assigns: true,
@@ -206,37 +166,10 @@ const UNSHARE: Prefix = Prefix {
     flags: Flags {
         none: "cfirmnupUCT",
         value: "SGRw",
-        long: &[
-            "fork",
-            "ipc",
-            "mount",
-            "net",
-            "uts",
-            "pid",
-            "user",
-            "cgroup",
-            "time",
-            "map-root-user",
-            "map-current-user",
-            "map-auto",
-            "keep-caps",
-            "mount-proc",
-            "kill-child",
-        ],
-        long_value: &[
-            "setuid",
-            "setgid",
-            "root",
-            "wd",
-            "propagation",
-            "setgroups",
-            "map-user",
-            "map-group",
-            "map-users",
-            "map-groups",
-            "monotonic",
-            "boottime",
-        ],
+        long: "fork ipc mount net uts pid user cgroup time map-root-user map-current-user \
+            map-auto keep-caps mount-proc kill-child",
+        long_value: "setuid setgid root wd propagation setgroups map-user map-group map-users \
+            map-groups monotonic boottime",
         ..NO_FLAGS
     },
     bare: Bare::Shell,
@@ -247,31 +180,17 @@ const NSENTER: Prefix = Prefix {
         none: "aeFZ",
         value: "tSG",
         attached: "miunpUCTrw",
-        long: &[
-            "all",
-            "mount",
-            "ipc",
-            "uts",
-            "net",
-            "pid",
-            "user",
-            "cgroup",
-            "time",
-            "root",
-            "wd",
-            "preserve-credentials",
-            "no-fork",
-            "env",
-        ],
-        long_value: &["target", "setuid", "setgid"],
+        long: "all mount ipc uts net pid user cgroup time root wd preserve-credentials no-fork \
+            env",
+        long_value: "target setuid setgid",
     },
     bare: Bare::Shell,
     ..PLAIN
 };
 const CHROOT: Prefix = Prefix {
     flags: Flags {
-        long: &["skip-chdir"],
-        long_value: &["userspec", "groups"],
+        long: "skip-chdir",
+        long_value: "userspec groups",
         ..NO_FLAGS
     },
     operands: 1,
@@ -282,17 +201,8 @@ const FLOCK: Prefix = Prefix {
     flags: Flags {
         none: "sxenuoFv",
         value: "wE",
-        long: &[
-            "shared",
-            "exclusive",
-            "unlock",
-            "nonblock",
-            "nb",
-            "close",
-            "no-fork",
-            "verbose",
-        ],
-        long_value: &["wait", "timeout", "conflict-exit-code"],
+        long: "shared exclusive unlock nonblock nb close no-fork verbose",
+        long_value: "wait timeout conflict-exit-code",
         ..NO_FLAGS
     },
     operands: 1,

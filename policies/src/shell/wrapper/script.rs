@@ -8,22 +8,9 @@ const SED: Flags = Flags {
     none: "nrEszu",
     value: "efl",
     attached: "i",
-    long: &[
-        "quiet",
-        "silent",
-        "regexp-extended",
-        "separate",
-        "null-data",
-        "unbuffered",
-        "in-place",
-        "posix",
-        "debug",
-        "sandbox",
-        "follow-symlinks",
-        "version",
-        "help",
-    ],
-    long_value: &["expression", "file", "line-length"],
+    long: "quiet silent regexp-extended separate null-data unbuffered in-place posix debug \
+            sandbox follow-symlinks version help",
+    long_value: "expression file line-length",
 };
 
 /// `sed [options] SCRIPT [files]`: options may stand anywhere.
@@ -203,16 +190,8 @@ const AWK: Flags = Flags {
     none: "",
     value: "Fv",
     attached: "",
-    long: &[
-        "posix",
-        "traditional",
-        "re-interval",
-        "csv",
-        "version",
-        "help",
-        "sandbox",
-    ],
-    long_value: &["field-separator", "assign"],
+    long: "posix traditional re-interval csv version help sandbox",
+    long_value: "field-separator assign",
 };
 
 /// `awk [options] PROGRAM [files]`.

@@ -4,49 +4,16 @@ use super::{
     Inner, Unwrapped,
     options::{Doubt, Flags, Found, literal_word, undecided},
 };
-use crate::shell::{Word, word::may_split};
+use crate::shell::{
+    Word,
+    word::{listed, may_split},
+};
 
 /// Words of `find` that take one value.
-const VALUED: &[&str] = &[
-    "-name",
-    "-iname",
-    "-path",
-    "-ipath",
-    "-wholename",
-    "-iwholename",
-    "-regex",
-    "-iregex",
-    "-type",
-    "-xtype",
-    "-newer",
-    "-anewer",
-    "-cnewer",
-    "-mtime",
-    "-atime",
-    "-ctime",
-    "-mmin",
-    "-amin",
-    "-cmin",
-    "-size",
-    "-user",
-    "-group",
-    "-uid",
-    "-gid",
-    "-perm",
-    "-maxdepth",
-    "-mindepth",
-    "-printf",
-    "-inum",
-    "-links",
-    "-lname",
-    "-ilname",
-    "-samefile",
-    "-fstype",
-    "-used",
-    "-regextype",
-    "-D",
-    "-context",
-];
+const VALUED: &str = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -newer \
+    -anewer -cnewer -mtime -atime -ctime -mmin -amin -cmin -size -user -group -uid -gid \
+    -perm -maxdepth -mindepth -printf -inum -links -lname -ilname -samefile -fstype -used \
+    -regextype -D -context";
 
 /// `find … -exec COMMAND ;`.
 pub(super) fn find(args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
@@ -61,7 +28,7 @@ pub(super) fn find(args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
             }
             continue;
         };
-        if VALUED.contains(&text) {
+        if listed(VALUED, text) {
             if args.get(at).is_some_and(|value| !may_split(value)) {
                 at += 1;
             }
@@ -150,23 +117,8 @@ const XARGS: Flags = Flags {
     none: "0rtpxo",
     value: "adEILnPs",
     attached: "iel",
-    long: &[
-        "null",
-        "no-run-if-empty",
-        "verbose",
-        "interactive",
-        "exit",
-        "open-tty",
-    ],
-    long_value: &[
-        "arg-file",
-        "delimiter",
-        "max-args",
-        "max-chars",
-        "max-procs",
-        "process-slot-var",
-        "max-lines",
-    ],
+    long: "null no-run-if-empty verbose interactive exit open-tty",
+    long_value: "arg-file delimiter max-args max-chars max-procs process-slot-var max-lines",
 };
 
 /// `xargs [options] COMMAND…`.

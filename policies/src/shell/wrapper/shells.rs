@@ -4,52 +4,23 @@ use super::{
     Inner, Unwrapped,
     options::{Doubt, Flags, Found, operand, undecided},
 };
-use crate::shell::{Word, word::may_split};
+use crate::shell::{
+    Word,
+    word::{listed, may_split},
+};
 
 const SHELL: Flags = Flags {
     none: "cleuxvnrspafhtmBCEPTib",
     value: "oO",
     attached: "",
-    long: &[
-        "login",
-        "noprofile",
-        "norc",
-        "verbose",
-        "version",
-        "help",
-        "restricted",
-        "noediting",
-    ],
-    long_value: &[],
+    long: "login noprofile norc verbose version help restricted noediting",
+    long_value: "",
 };
 
 /// Options of `set -o` and `shopt` that change neither how later lines are read nor what runs.
-pub(super) const BENIGN: &[&str] = &[
-    "allexport",
-    "braceexpand",
-    "dotglob",
-    "errexit",
-    "errtrace",
-    "failglob",
-    "functrace",
-    "globstar",
-    "hashall",
-    "inherit_errexit",
-    "lastpipe",
-    "noclobber",
-    "noexec",
-    "noglob",
-    "nocaseglob",
-    "nocasematch",
-    "notify",
-    "nounset",
-    "nullglob",
-    "physical",
-    "pipefail",
-    "verbose",
-    "xtrace",
-    "monitor",
-];
+pub(super) const BENIGN: &str = "allexport braceexpand dotglob errexit errtrace failglob functrace globstar hashall \
+    inherit_errexit lastpipe noclobber noexec noglob nocaseglob nocasematch notify nounset \
+    nullglob physical pipefail verbose xtrace monitor";
 
 /// `sh -c LINE`, `bash FILE`, `bash -s`.
 pub(super) fn shell(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
@@ -81,7 +52,7 @@ pub(super) fn shell(program: &str, args: &[Word], out: &mut Unwrapped) -> Result
         .filter(|(name, _)| matches!(name.as_str(), "o" | "O"));
     let benign = set.all(|(_, value)| {
         let value = value.as_ref().and_then(|word| word.literal.as_deref());
-        value.is_some_and(|value| BENIGN.contains(&value))
+        value.is_some_and(|value| listed(BENIGN, value))
     });
     if !benign {
         return Err(format!(
@@ -134,15 +105,8 @@ const SU: Flags = Flags {
     none: "lmpfP",
     value: "csgGw",
     attached: "",
-    long: &["login", "preserve-environment", "fast", "pty"],
-    long_value: &[
-        "command",
-        "session-command",
-        "shell",
-        "group",
-        "supp-group",
-        "whitelist-environment",
-    ],
+    long: "login preserve-environment fast pty",
+    long_value: "command session-command shell group supp-group whitelist-environment",
 };
 
 /// `su [options] [-] [user [arguments]]`: options may stand anywhere.
@@ -183,10 +147,10 @@ fn line_of_user(
 
 const RUNUSER: Flags = Flags {
     value: "u",
-    long_value: &["user"],
+    long_value: "user",
     none: "lmpfP",
     attached: "",
-    long: &["login", "preserve-environment", "fast", "pty"],
+    long: "login preserve-environment fast pty",
 };
 
 /// `runuser -u USER COMMAND…`, or as `su`.
@@ -207,27 +171,13 @@ const SSH: Flags = Flags {
     none: "46AaCfGgKkMNnqsTtVvXxYy",
     value: "BbcDEeIiJLlmOopQRSWw",
     attached: "",
-    long: &[],
-    long_value: &[],
+    long: "",
+    long_value: "",
 };
 /// Options of `ssh -o` that start nothing here.
-const SSH_OPTIONS: &[&str] = &[
-    "batchmode",
-    "connecttimeout",
-    "stricthostkeychecking",
-    "userknownhostsfile",
-    "loglevel",
-    "port",
-    "user",
-    "serveraliveinterval",
-    "serveralivecountmax",
-    "identitiesonly",
-    "forwardagent",
-    "passwordauthentication",
-    "preferredauthentications",
-    "compression",
-    "addressfamily",
-];
+const SSH_OPTIONS: &str = "batchmode connecttimeout stricthostkeychecking userknownhostsfile loglevel port user \
+    serveraliveinterval serveralivecountmax identitiesonly forwardagent \
+    passwordauthentication preferredauthentications compression addressfamily";
 
 /// `ssh [options] HOST [options] [LINE]`.
 pub(super) fn ssh(args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
@@ -250,7 +200,7 @@ pub(super) fn ssh(args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
             .next()
             .unwrap_or_default()
             .to_ascii_lowercase();
-        if name == "o" && !SSH_OPTIONS.contains(&key.as_str()) {
+        if name == "o" && !listed(SSH_OPTIONS, &key) {
             return Err("an option of `ssh -o` that is not known".to_owned());
         }
     }
@@ -296,19 +246,8 @@ const WATCH: Flags = Flags {
     none: "bcCegprtwx",
     value: "nq",
     attached: "d",
-    long: &[
-        "beep",
-        "color",
-        "no-color",
-        "errexit",
-        "chgexit",
-        "precise",
-        "no-title",
-        "no-wrap",
-        "exec",
-        "differences",
-    ],
-    long_value: &["interval", "equexit"],
+    long: "beep color no-color errexit chgexit precise no-title no-wrap exec differences",
+    long_value: "interval equexit",
 };
 
 /// `watch [options] LINE…`, or a program with `-x`.
@@ -326,30 +265,9 @@ const PARALLEL: Flags = Flags {
     none: "0kmqtuvX",
     value: "adjnNLSs",
     attached: "",
-    long: &[
-        "bar",
-        "dry-run",
-        "keep-order",
-        "line-buffer",
-        "no-notice",
-        "null",
-        "progress",
-        "verbose",
-        "will-cite",
-        "eta",
-        "tag",
-        "ungroup",
-    ],
-    long_value: &[
-        "arg-file",
-        "delimiter",
-        "jobs",
-        "max-args",
-        "delay",
-        "timeout",
-        "retries",
-        "halt",
-    ],
+    long: "bar dry-run keep-order line-buffer no-notice null progress verbose will-cite eta \
+            tag ungroup",
+    long_value: "arg-file delimiter jobs max-args delay timeout retries halt",
 };
 
 /// `parallel [options] LINE… ::: arguments`: a line for each argument.
