@@ -255,6 +255,11 @@ mod tests {
                 "docker run --entrypoint rm img x",
                 &["docker run --entrypoint rm img x", "rm x"],
             ),
+            ("uv run rm x", &["uv run rm x", "rm x"]),
+            (
+                "npm exec -- rm x; npm run build",
+                &["npm exec -- rm x", "rm x", "npm run build"],
+            ),
             ("busybox rm x", &["busybox rm x", "rm x"]),
             (
                 "git bisect run ./t.sh",
@@ -554,7 +559,11 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #![proptest_config(ProptestConfig {
+            cases: 2_000,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
 
         #[test]
         fn no_string_of_a_shell_alphabet_makes_it_panic(

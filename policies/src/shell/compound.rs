@@ -119,6 +119,7 @@ impl Reader<'_, '_> {
                     break;
                 };
                 risky |= lexed.risky;
+                self.shared.reading.loops.push((name.clone(), lexed.word));
             }
             if !matches!(self.peek(), Some(b';' | b'\n')) {
                 return self.stop("a loop whose list does not end");

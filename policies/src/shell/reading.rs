@@ -12,6 +12,9 @@ pub struct Reading {
     /// Every pipe, for lines whose ends are groups or loops rather than simple commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pipes: Vec<Pipe>,
+    /// What loops over a list give to their variables, word by word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loops: Vec<(String, Word)>,
     /// Why the line is not understood as a whole, if it is not; what was found is still listed.
     pub doubt: Option<String>,
 }

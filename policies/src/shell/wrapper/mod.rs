@@ -120,6 +120,8 @@ fn dispatch(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Dou
         "git" => git::git(args, out),
         "docker" | "podman" | "nerdctl" => container::docker(program, args, out),
         "kubectl" => container::kubectl(args, out),
+        "uv" | "poetry" | "pipenv" | "pdm" | "rye" | "hatch" | "bundle" | "mise" | "direnv"
+        | "npm" | "pnpm" | "yarn" | "bun" | "conda" | "nix" => prefix::runner(program, args, out),
         "source" | "." => Err(format!("`{program}` reads commands from a file")),
         _ => match prefix::find(program) {
             Some(wrapper) => prefix::unwrap(program, wrapper, args, out),

@@ -407,3 +407,21 @@ fn flock(words: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
         }
     }
 }
+
+/// `TOOL run|exec COMMAND…` of the tools that manage an environment; npm's `run` names a script of
+/// the project, which stands for itself.
+pub(super) fn runner(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
+    let [verb, rest @ ..] = args else {
+        return Ok(());
+    };
+    let scripts = matches!(program, "npm" | "pnpm" | "yarn" | "bun");
+    match verb.literal.as_deref() {
+        None => return Err(super::options::undecided(program, verb)),
+        Some("exec" | "x" | "dlx") => {}
+        Some("run") if !scripts => {}
+        Some(_) => return Ok(()),
+    }
+    let found = NO_FLAGS.leading(rest, program)?;
+    out.argv(rest.get(found.rest..).unwrap_or_default());
+    Ok(())
+}
