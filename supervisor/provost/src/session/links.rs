@@ -256,11 +256,14 @@ impl Hands {
                     .commands
                     .get_mut(&command)
                     .and_then(|wait| wait.started.take());
-                // A kill of what has just ended fails, and nobody waits for that.
                 if let Some(started) = wait {
                     waiting.commands.remove(&command);
                     let _ = started.send(Err(failure));
+                } else if failure.class == FailureClass::Unknown {
+                    // Its warden died: no end will be told, and who waits for one hears so.
+                    waiting.commands.remove(&command);
                 }
+                // Else a kill of what has just ended failed, and nobody waits for that.
             }
             // Only the agent's start has neither an order's number nor a command.
             Report::Failed {
