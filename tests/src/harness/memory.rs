@@ -8,13 +8,19 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose};
+use regex::bytes::Regex;
+
+use super::must;
 
 /// Bytes read at once; pieces overlap by the longest needle.
 const PIECE: usize = 1024 * 1024;
 
 /// A secret in every form in which it could travel.
 #[derive(Debug, Clone)]
-pub struct Needles(Vec<(&'static str, Vec<u8>)>);
+pub struct Needles {
+    forms: Vec<(&'static str, String)>,
+    any: Regex,
+}
 
 impl Needles {
     /// The forms of a secret: plain, base64 at each of the three alignments, hex, URL, JSON.
@@ -31,14 +37,12 @@ impl Needles {
                 _ => format!("%{byte:02X}"),
             })
             .collect();
-        let json = serde_json::Value::from(secret).to_string();
-        let json = json.trim_matches('"').replace('/', "\\/");
-        let mut needles = vec![
-            ("plain", bytes.to_vec()),
-            ("hex", hex.clone().into_bytes()),
-            ("HEX", hex.to_uppercase().into_bytes()),
-            ("url", url.into_bytes()),
-            ("json", json.into_bytes()),
+        let mut forms = vec![
+            ("plain", secret.to_owned()),
+            ("hex", hex.clone()),
+            ("hex", hex.to_uppercase()),
+            ("url", url),
+            ("json", secret.replace('/', "\\/")),
         ];
         for shift in 0..3_usize {
             // With other bytes before and after it, only the middle of the encoding is the secret's.
@@ -51,30 +55,32 @@ impl Needles {
                 let from = if shift == 0 { 0 } else { 4 };
                 let whole = (padded.len() / 3) * 4;
                 let middle = text.get(from..whole).unwrap_or_default();
-                needles.push(("base64", middle.as_bytes().to_vec()));
+                forms.push(("base64", middle.to_owned()));
             }
         }
-        needles.retain(|(_, needle)| needle.len() >= 8);
-        needles.dedup_by(|a, b| a.1 == b.1);
-        Self(needles)
+        forms.retain(|(_, form)| form.len() >= 8);
+        // One pass for all forms: memory is large, and tests are not optimised.
+        let all: Vec<String> = forms.iter().map(|(_, form)| regex::escape(form)).collect();
+        let any = must("the search", Regex::new(&all.join("|")));
+        Self { forms, any }
     }
 
     /// Which form a text holds.
     #[must_use]
     pub fn within(&self, text: &[u8]) -> Option<&'static str> {
-        let found = self
-            .0
-            .iter()
-            .find(|(_, needle)| super::residue::holds(text, needle));
-        found.map(|(form, _)| *form)
+        let found = self.any.find(text)?;
+        let is = |form: &&(&str, String)| form.1.as_bytes() == found.as_bytes();
+        Some(
+            self.forms
+                .iter()
+                .find(is)
+                .map_or("some form", |form| form.0),
+        )
     }
 
     fn longest(&self) -> usize {
-        self.0
-            .iter()
-            .map(|(_, needle)| needle.len())
-            .max()
-            .unwrap_or(0)
+        let lengths = self.forms.iter().map(|(_, form)| form.len());
+        lengths.max().unwrap_or(0)
     }
 }
 
@@ -159,4 +165,33 @@ pub fn find_in_files(folder: &Path, but: &[&Path], needles: &Needles) -> (Vec<St
         }
     }
     (found, read)
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+    use super::Needles;
+
+    #[test]
+    fn a_secret_is_found_in_each_form_and_at_each_alignment() {
+        let secret = "sk-canary+7/x=90";
+        let needles = Needles::of(secret);
+        let forms = [
+            secret.to_owned(),
+            "736b2d63616e6172792b372f783d3930".to_owned(),
+            "sk-canary%2B7%2Fx%3D90".to_owned(),
+            "sk-canary+7\\/x=90".to_owned(),
+            STANDARD.encode(format!("a{secret}b")),
+            STANDARD.encode(format!("ab{secret}bc")),
+            STANDARD.encode(format!("abc{secret}")),
+        ];
+        for form in forms {
+            assert!(
+                needles.within(format!("..{form}..").as_bytes()).is_some(),
+                "{form}"
+            );
+        }
+        assert_eq!(needles.within(b"sk-canary+7/x=9, and more"), None);
+    }
 }

@@ -106,8 +106,10 @@ fn serve(
         kept.push(Sent { head, body });
     }
     let (status, kind, text) = match answer {
-        None => (500, "application/json", error("no answer is left")),
-        Some(Answer::Error(status, message)) => (status, "application/json", error(&message)),
+        None => (400, "application/json", error(400, "no answer is left")),
+        Some(Answer::Error(status, message)) => {
+            (status, "application/json", error(status, &message))
+        }
         Some(Answer::Says(text)) => {
             let block = json!({ "type": "text", "text": "" });
             let delta = json!({ "type": "text_delta", "text": text });
@@ -128,8 +130,15 @@ fn serve(
     stream.flush()
 }
 
-fn error(message: &str) -> String {
-    json!({ "type": "error", "error": { "type": "api_error", "message": message } }).to_string()
+fn error(status: u16, message: &str) -> String {
+    let kind = match status {
+        401 => "authentication_error",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
+    };
+    json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string()
 }
 
 fn events(block: &Value, delta: &Value, stop: &str) -> String {
