@@ -14,7 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::{
     agent::{greet, transition, turn_ended},
-    attack, unknown,
+    unknown,
     wire::Wire,
 };
 
@@ -66,7 +66,7 @@ fn attempt(wire: &Wire, deed: &str, plan: &ProbePlan) -> io::Result<io::Result<(
                 Some(call) => format!("call.{call}"),
                 None => deed.replace('_', "-"),
             };
-            let outcome = attack::attempt(&deed, plan, 1).ok_or_else(|| unknown(&deed))?;
+            let outcome = worker_jail::attack::run(&deed, plan, 1).ok_or_else(|| unknown(&deed))?;
             if outcome.refused {
                 Err(io::Error::other(outcome.answer))
             } else {
