@@ -131,6 +131,32 @@ fn only_if(tests: Vec<Test>) -> Vec<(Vec<Test>, Answer)> {
     vec![(tests, Answer::Allow)]
 }
 
+/// How hands (pid 1) is scheduled: nothing else in the kernel stands between two of one account.
+/// Threads name themselves and each other by number, so the rest stays open. A group or an account
+/// would have hands among it, and is refused as a whole.
+fn schedules() -> Vec<Rule> {
+    let hands = |at| equals(at, 1);
+    let plain = [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+    ];
+    let mut rules: Vec<Rule> = plain
+        .iter()
+        .map(|&number| Rule::judged(number, vec![(vec![hands(0)], REFUSED)], Answer::Allow))
+        .collect();
+    // PRIO_PROCESS and IOPRIO_WHO_PROCESS: the same word, two numbers.
+    for (number, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+        let clauses = vec![
+            (vec![equals(0, process), hands(1)], REFUSED),
+            (vec![equals(0, process)], Answer::Allow),
+        ];
+        rules.push(Rule::judged(number, clauses, REFUSED));
+    }
+    rules
+}
+
 /// The base filter: hands installs it, everything below inherits it.
 pub(crate) fn base() -> Filter {
     let mut rules: Vec<Rule> = NEVER
@@ -154,6 +180,7 @@ pub(crate) fn base() -> Filter {
         only_if(vec![equals(0, 0)]),
         REFUSED,
     ));
+    rules.extend(schedules());
     let personalities = [0, 0x8, 0x2_0000, 0x2_0008, -1];
     let personalities = personalities.map(|value| (vec![equals(0, value)], Answer::Allow));
     rules.push(Rule::judged(
@@ -435,6 +462,15 @@ mod tests {
             (true, call(libc::SYS_keyctl, &[])),
             (true, call(libc::SYS_prlimit64, &[1])),
             (false, call(libc::SYS_prlimit64, &[0])),
+            (true, call(libc::SYS_setpriority, &[0, 1])),
+            (false, call(libc::SYS_setpriority, &[0, 0])),
+            (true, call(libc::SYS_setpriority, &[2, 0])),
+            (true, call(libc::SYS_ioprio_set, &[1, 1])),
+            (false, call(libc::SYS_ioprio_set, &[1, 0])),
+            (true, call(libc::SYS_ioprio_set, &[3, 0])),
+            (true, call(libc::SYS_sched_setaffinity, &[1])),
+            (false, call(libc::SYS_sched_setaffinity, &[7])),
+            (true, call(libc::SYS_sched_setscheduler, &[1])),
             (true, call(libc::SYS_unshare, &[libc::CLONE_NEWTIME])),
             (
                 true,
