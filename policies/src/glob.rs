@@ -80,6 +80,24 @@ impl Pattern {
     /// Whether the pattern covers `path` (relative to the pattern's root): the path itself or a
     /// folder above it matches.
     pub(crate) fn covers(&self, path: &str, fold: bool) -> bool {
+        self.reaches(path, |part, name| component(part, name, fold))
+    }
+
+    /// Whether a path that is spelled with globs could become one that the pattern covers. A path of
+    /// nothing but `*` says nothing, and is about no pattern.
+    pub(crate) fn could_cover(&self, path: &str) -> bool {
+        let says = path
+            .split('/')
+            .any(|name| name.contains(|c: char| c.is_alphanumeric()));
+        says && wild(path)
+            && self.reaches(path, |part, name| {
+                component(part, name, true)
+                    || (wild(name) && (wild(part) || component(name, part, true)))
+            })
+    }
+
+    /// Whether the pattern's components lead the path's, each pair by `fits`.
+    fn reaches(&self, path: &str, fits: impl Fn(&str, &str) -> bool) -> bool {
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
         // reach[j]: the first i pattern parts can match the first j names.
         let mut reach = vec![false; names.len() + 1];
@@ -96,7 +114,7 @@ impl Pattern {
                 }
             } else {
                 for ((slot, &was), name) in next.iter_mut().skip(1).zip(&reach).zip(&names) {
-                    *slot = was && component(part, name, fold);
+                    *slot = was && fits(part, name);
                 }
             }
             reach = next;

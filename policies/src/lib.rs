@@ -14,6 +14,7 @@ mod path;
 mod policy;
 pub mod project;
 mod protected;
+mod resolve;
 pub mod safety;
 pub mod shell;
 pub mod sql;

@@ -1,7 +1,7 @@
 //! Names in a workspace that other programs run or obey by themselves: `apply` takes each of them
 //! only by its digest, and a tool that would write one asks first.
 
-use crate::glob::Pattern;
+use crate::glob::{self, Pattern};
 
 /// Folders (with all that is below) and files, at any depth, and why each is protected.
 const NAMES: &[(&str, &str)] = &[
@@ -122,6 +122,21 @@ pub fn protected(path: &str, extra: &[String]) -> Option<String> {
         .iter()
         .find(|text| Pattern::parse(text).is_ok_and(|pattern| pattern.covers(path, true)))
         .map(|text| format!("protected by the policy ({text})"))
+}
+
+/// Why a path could be protected that is spelled with globs, as `.git*/x` and `.bash?c`. A glob counts
+/// from two characters on that it begins with: `*.md` is about Markdown.
+pub(crate) fn could_be_protected(path: &str, extra: &[String]) -> Option<String> {
+    protected(path, extra).or_else(|| {
+        path.split('/').find_map(|part| {
+            let open = part.find(['*', '?', '['])?;
+            let (name, reason) = NAMES
+                .iter()
+                .chain(&[(".git", "a repository's own folder")])
+                .find(|(name, _)| open >= 2 && glob::component(&fold(part), name, false))?;
+            Some(format!("{reason} ({name})"))
+        })
+    })
 }
 
 /// Names compare without case, and without the blanks and dots at the end that some file systems drop.

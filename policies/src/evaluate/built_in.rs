@@ -3,10 +3,11 @@
 
 use super::{
     Word, loader,
-    subject::{Kind, Subject, Touch},
+    subject::{Kind, Subject, Write},
 };
 use crate::{
-    Decision, Facts, FileVerb, Place, Policy, ViewPath, glob::Pattern, protected, shell::Simple,
+    Decision, Facts, FileVerb, Place, Policy, ViewPath, glob::Pattern,
+    protected::could_be_protected, shell::Simple,
 };
 
 /// The built-in layer's word joined with what the rules said.
@@ -17,10 +18,10 @@ pub(super) fn judge(
     facts: &Facts,
 ) -> Word {
     let own = match &subject.kind {
-        Kind::Command {
-            simple, touches, ..
-        } => command(policy, simple, touches, facts),
-        Kind::Redirect(touch) => redirect(policy, touch, &subject.text, facts),
+        Kind::Command { simple, writes, .. } => command(policy, simple, writes, facts),
+        Kind::Redirect { touch, spelled } => {
+            redirect(policy, spelled, touch.verb, &subject.text, facts)
+        }
         Kind::File(touch) => touch
             .paths
             .first()
@@ -57,7 +58,7 @@ fn not_understood(reason: String) -> Word {
     word
 }
 
-fn command(policy: &Policy, simple: &Simple, touches: &[Touch], facts: &Facts) -> Option<Word> {
+fn command(policy: &Policy, simple: &Simple, writes: &[Write], facts: &Facts) -> Option<Word> {
     let variable = loader::variable(simple).map(|(name, why)| {
         Word::built_in(Decision::Ask, "loader-variable", format!("`{name}` {why}"))
             .instead("run the program without setting it")
@@ -70,38 +71,44 @@ fn command(policy: &Policy, simple: &Simple, touches: &[Touch], facts: &Facts) -
             let text: String = program.text.chars().take(80).collect();
             not_understood(format!("which program `{text}` is shows only when it runs"))
         });
-    let written = writes(simple).then(|| {
-        touches
-            .iter()
-            .filter(|touch| touch.verb == FileVerb::Write)
-            .flat_map(|touch| &touch.paths)
-            .find_map(|path| protected_name(policy, path, facts))
-    });
-    [unread, variable, written.flatten()]
+    let written = writes
+        .iter()
+        .filter_map(|write| written(policy, write, facts))
+        .reduce(Word::or_stricter);
+    [unread, variable, written]
         .into_iter()
         .flatten()
         .reduce(Word::or_stricter)
 }
 
-/// Programs that write the files that they are given.
-fn writes(simple: &Simple) -> bool {
-    let name = simple.name().unwrap_or("");
-    let always = [
-        "cp", "mv", "install", "ln", "tee", "touch", "truncate", "dd", "chmod", "rsync", "rm",
-        "unlink",
-    ];
-    let in_place = ["sed", "perl"].contains(&name)
-        && simple
-            .literals()
-            .any(|word| word.starts_with("-i") || word.starts_with("--in-place"));
-    always.contains(&name) || in_place
+/// A file that a command writes: a protected name, or a place where the session writes nothing.
+fn written(policy: &Policy, write: &Write, facts: &Facts) -> Option<Word> {
+    let protected = write
+        .paths
+        .iter()
+        .find_map(|path| protected_name(policy, path, facts));
+    // Where the folder is not certain, one that is in the view is enough.
+    let lies_outside = |path: &ViewPath| match place(policy, path, facts) {
+        Place::System => !device(path),
+        Place::Outside => path.below("/proc").is_none(),
+        Place::Workspace(_) | Place::Private => false,
+    };
+    protected.or_else(|| {
+        let path = write.paths.last()?;
+        (write.sure && write.paths.iter().all(lies_outside)).then(|| {
+            outside(
+                Decision::Ask,
+                format!("it writes `{path}`, which the session cannot write in its view"),
+            )
+        })
+    })
 }
 
 fn protected_name(policy: &Policy, path: &ViewPath, facts: &Facts) -> Option<Word> {
     let Place::Workspace(relative) = facts.place(path) else {
         return None;
     };
-    let why = protected(&relative, &policy.settings.filesystem.protect)?;
+    let why = could_be_protected(&relative, &policy.settings.filesystem.protect)?;
     let reason = format!("writing `{relative}`, a protected name: {why}");
     Some(
         Word::built_in(Decision::Ask, "protected-name", reason)
@@ -129,9 +136,15 @@ fn device(path: &ViewPath) -> bool {
     safe.contains(&name) || name.starts_with("fd/") || name.starts_with("pts/")
 }
 
-fn redirect(policy: &Policy, touch: &Touch, text: &str, facts: &Facts) -> Option<Word> {
-    let words = touch.paths.iter().filter_map(|path| {
-        if device(path) || path.below("/proc").is_some() && touch.verb == FileVerb::Read {
+fn redirect(
+    policy: &Policy,
+    paths: &[ViewPath],
+    verb: FileVerb,
+    text: &str,
+    facts: &Facts,
+) -> Option<Word> {
+    let words = paths.iter().filter_map(|path| {
+        if device(path) || path.below("/proc").is_some() && verb == FileVerb::Read {
             return None;
         }
         if path
@@ -145,7 +158,7 @@ fn redirect(policy: &Policy, touch: &Touch, text: &str, facts: &Facts) -> Option
                     .instead("there is no network in the jail; use what the workspace holds"),
             );
         }
-        match (place(policy, path, facts), touch.verb) {
+        match (place(policy, path, facts), verb) {
             (Place::Workspace(_), FileVerb::Write) => {
                 hidden(policy, path, facts).or_else(|| protected_name(policy, path, facts))
             }

@@ -7,6 +7,7 @@
 
 mod built_in;
 mod loader;
+mod outputs;
 mod pattern;
 mod speak;
 mod subject;

@@ -58,7 +58,7 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
     };
     match (condition(rule), &subject.kind) {
         // An allow for a tool never carries a redirection along.
-        (Condition::None, Kind::Redirect(_)) if !strict => Vec::new(),
+        (Condition::None, Kind::Redirect { .. }) if !strict => Vec::new(),
         (Condition::None, _) if ours => vec![Hit {
             pattern: None,
             sure: true,
@@ -78,7 +78,7 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
                 path(rule.path.get(at)?, &[touch], facts, strict)
             })
         }
-        (Condition::Path, Kind::Redirect(touch)) if ours || stands_for(rule, touch) => {
+        (Condition::Path, Kind::Redirect { touch, .. }) if ours || stands_for(rule, touch) => {
             each(rule.path.len(), &|at| {
                 path(rule.path.get(at)?, &[touch], facts, strict)
             })
@@ -128,8 +128,10 @@ fn path(text: &str, touches: &[&Touch], facts: &Facts, strict: bool) -> Option<b
             Root::Home => path.below(&facts.home),
             Root::Absolute => Some(path.as_str()),
         };
-        // A rule that tightens folds case: the file system may.
-        relative.is_some_and(|relative| pattern.covers(relative, strict))
+        // A rule that tightens folds case, because the file system may, and counts what a glob could take.
+        relative.is_some_and(|relative| {
+            pattern.covers(relative, strict) || (strict && pattern.could_cover(relative))
+        })
     };
     touches.iter().find_map(|touch| {
         if touch.paths.is_empty() {

@@ -55,7 +55,7 @@ fn word(layer: &Layer, rule: &Rule, hit: Hit, subject: &Subject<'_>) -> Word {
     if !hit.sure {
         let what = match &subject.kind {
             Kind::Opaque { doubt } => format!("the line is not understood ({doubt})"),
-            Kind::Command { .. } | Kind::Redirect(_) => {
+            Kind::Command { .. } | Kind::Redirect { .. } => {
                 let text: String = subject.text.chars().take(60).collect();
                 format!("what `{text}` does shows only when it runs")
             }

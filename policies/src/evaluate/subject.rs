@@ -1,7 +1,12 @@
 //! The things that rules are asked about: each simple command, each redirection, each file, each query.
 
+use std::collections::BTreeSet;
+
+use super::outputs;
 use crate::{
     Action, Facts, FileVerb, Policy, Rule, ViewPath,
+    resolve::resolved,
+    safety::spelling::{files, spelled},
     shell::{self, Access, Reading, Simple, Word},
     tools::Tool,
 };
@@ -26,11 +31,18 @@ pub(super) enum Kind<'a> {
         simple: &'a Simple,
         /// Files that its arguments could name.
         touches: Vec<Touch>,
+        /// Files that it writes because its arguments say so.
+        writes: Vec<Write>,
         /// Hosts that its arguments name.
         hosts: Vec<String>,
     },
     /// A redirection.
-    Redirect(Touch),
+    Redirect {
+        /// What it opens.
+        touch: Touch,
+        /// Where that could lie, run-time words as they are spelled.
+        spelled: Vec<ViewPath>,
+    },
     /// A file tool's access.
     File(Touch),
     /// A query.
@@ -47,6 +59,15 @@ pub(super) enum Kind<'a> {
     },
     /// A call without an object of its own.
     Plain,
+}
+
+/// A file that a command writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Write {
+    /// Where it could lie.
+    pub(super) paths: Vec<ViewPath>,
+    /// Whether it is written, rather than that it could be.
+    pub(super) sure: bool,
 }
 
 /// A file access: the paths that it could mean; none if only run time knows.
@@ -109,7 +130,13 @@ pub(super) fn of<'a>(action: &'a Action, policy: &'a Policy, facts: &Facts) -> V
 
 /// The commands and redirections of a line.
 pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject<'a>> {
-    let folders = folders(reading, facts);
+    let known = resolved(reading);
+    let folders = folders(&known, facts);
+    let wrappers: BTreeSet<usize> = reading
+        .simples
+        .iter()
+        .filter_map(|simple| simple.wrapped_by)
+        .collect();
     let bases = |index: usize| -> Vec<&str> {
         let here = folders.get(index).or_else(|| folders.last());
         let mut bases = vec![facts.workspace.as_str()];
@@ -119,24 +146,32 @@ pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject
         );
         bases
     };
-    let commands = reading
-        .simples
-        .iter()
-        .enumerate()
-        .map(|(index, simple)| Subject {
+    let commands = reading.simples.iter().enumerate().map(|(index, simple)| {
+        let known = known.simples.get(index).unwrap_or(simple);
+        let bases = bases(index);
+        let reads = shell::is_proven_read(simple);
+        let quiet = reads || wrappers.contains(&index);
+        let writes = if elsewhere(reading, index) {
+            Vec::new()
+        } else {
+            writes(known, quiet, &bases, facts)
+        };
+        Subject {
             tool: Tool::Bash,
             kind: Kind::Command {
                 simple,
-                touches: touches(simple, &bases(index), facts),
-                hosts: simple
+                touches: touches(known, reads, &writes, &bases, facts),
+                writes,
+                hosts: known
                     .literals()
                     .take(OPERANDS)
                     .filter_map(host_of)
                     .collect(),
             },
             text: simple.text.clone(),
-        });
-    let redirects = reading.redirects.iter().map(|redirect| {
+        }
+    });
+    let redirects = known.redirects.iter().map(|redirect| {
         let bases = bases(redirect.simple.unwrap_or(usize::MAX));
         let verb = match redirect.access {
             Access::Read => FileVerb::Read,
@@ -144,13 +179,46 @@ pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject
         };
         let literal = redirect.target.literal.as_deref();
         let paths = literal.map_or_else(Vec::new, |literal| resolve(literal, &bases, facts));
+        let spelled = resolve(&spelled(&redirect.target), &bases, facts);
         Subject {
             tool: Tool::Bash,
-            kind: Kind::Redirect(Touch { paths, verb }),
+            kind: Kind::Redirect {
+                touch: Touch { paths, verb },
+                spelled,
+            },
             text: redirect.text.clone(),
         }
     });
-    commands.chain(redirects).collect()
+    let subjects = commands.chain(redirects);
+    subjects.collect()
+}
+
+/// Whether a command runs on another machine or in a container, whose files are not these.
+fn elsewhere(reading: &Reading, index: usize) -> bool {
+    let mut next = reading.simples.get(index).and_then(|s| s.wrapped_by);
+    // Wrappers stand before what they start, so that this ends.
+    while let Some(at) = next {
+        let Some(wrapper) = reading.simples.get(at) else {
+            return false;
+        };
+        let names = ["docker", "podman", "nerdctl", "kubectl", "ssh"];
+        if wrapper.name().is_some_and(|name| names.contains(&name)) {
+            return true;
+        }
+        next = wrapper.wrapped_by.filter(|before| *before < at);
+    }
+    false
+}
+
+/// Files that a command writes.
+fn writes(simple: &Simple, quiet: bool, bases: &[&str], facts: &Facts) -> Vec<Write> {
+    let outputs = outputs::of(simple, quiet).into_iter();
+    outputs
+        .map(|output| Write {
+            paths: resolve(&output.path, bases, facts),
+            sure: output.sure,
+        })
+        .collect()
 }
 
 /// The subject of a path's, table's or MCP tool's example.
@@ -227,45 +295,53 @@ fn resolve(word: &str, bases: &[&str], facts: &Facts) -> Vec<ViewPath> {
 /// Arguments of one command that are looked at one by one.
 const OPERANDS: usize = 1_000;
 
-/// What an argument could name: itself, or what stands after `=`.
-fn operands(word: &Word) -> Vec<&str> {
-    let Some(literal) = word.literal.as_deref() else {
+/// What an argument could name: itself, what stands after `=`, and what is glued to a short option.
+fn operands(word: &Word) -> Vec<String> {
+    if word.text.contains(['$', '`']) && word.literal.is_none() {
         return Vec::new();
-    };
-    let value = literal
-        .split_once('=')
-        .map(|(_, value)| value)
-        .filter(|value| !value.is_empty());
-    match (literal.starts_with('-'), value) {
-        (true, value) => value.into_iter().collect(),
-        (false, None) => vec![literal],
-        (false, Some(value)) => vec![literal, value],
     }
+    let text = spelled(word);
+    let mut named = files(word);
+    if text.starts_with('-') {
+        let plain = text.starts_with("--");
+        named.retain(|file| *file != text && (plain || file.contains(['/', '.', '='])));
+    }
+    named.retain(|file| !file.is_empty());
+    named
 }
 
 /// Files that arguments could name; a proven read only reads them.
-fn touches(simple: &Simple, bases: &[&str], facts: &Facts) -> Vec<Touch> {
-    let verbs: &[FileVerb] = if shell::is_proven_read(simple) {
+fn touches(
+    simple: &Simple,
+    reads: bool,
+    writes: &[Write],
+    bases: &[&str],
+    facts: &Facts,
+) -> Vec<Touch> {
+    let verbs: &[FileVerb] = if reads {
         &[FileVerb::Read]
     } else {
         &[FileVerb::Read, FileVerb::Write]
     };
     let mut touches = Vec::new();
-    let mut note = |paths: Vec<ViewPath>| {
+    let mut note = |paths: Vec<ViewPath>, verbs: &[FileVerb]| {
         touches.extend(verbs.iter().map(|&verb| Touch {
             paths: paths.clone(),
             verb,
         }));
     };
     for operand in simple.args.iter().take(OPERANDS).flat_map(operands) {
-        let paths = resolve(operand, bases, facts);
+        let paths = resolve(&operand, bases, facts);
         if !paths.is_empty() {
-            note(paths);
+            note(paths, verbs);
         }
+    }
+    for write in writes.iter().filter(|write| write.sure) {
+        note(write.paths.clone(), &[FileVerb::Write]);
     }
     if simple.args.len() > OPERANDS {
         // What was not looked at could be anything.
-        note(Vec::new());
+        note(Vec::new(), verbs);
     }
     touches
 }

@@ -41,6 +41,8 @@ const RESERVED: &[&str] = &[
     "credential-material",
     "own-places",
     "misleading-text",
+    "persistence",
+    "resource-trap",
 ];
 
 /// Reads all rules of a file.

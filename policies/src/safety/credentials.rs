@@ -6,7 +6,9 @@ use super::{
     spelling::{code, files, is_interpreter, spelled},
 };
 use crate::{
-    Action, Decision, FileVerb, glob,
+    Action, Decision, Facts, FileVerb,
+    evaluate::folders,
+    glob,
     shell::{Access, Simple},
 };
 
@@ -105,7 +107,7 @@ const METADATA: &[&str] = &[
 ];
 
 /// Looks for credentials.
-pub(super) fn detect(action: &Action, findings: &mut Vec<Finding>) {
+pub(super) fn detect(action: &Action, facts: &Facts, findings: &mut Vec<Finding>) {
     match action {
         Action::File(access) => {
             // A tool that writes a file whole does not learn what was in it.
@@ -118,14 +120,25 @@ pub(super) fn detect(action: &Action, findings: &mut Vec<Finding>) {
             }
         }
         Action::Run(run) => {
-            for (index, simple) in run.reading.simples.iter().enumerate() {
-                if let Some((decision, object)) = command(simple) {
+            let folders = folders(&run.reading, facts);
+            for ((index, simple), here) in run.reading.simples.iter().enumerate().zip(&folders) {
+                let here = (*here != facts.workspace).then_some(here.as_str());
+                if let Some((decision, object)) = command(simple, here) {
                     findings.push(found(decision, &object).at(index));
                 }
             }
             for (index, redirect) in run.reading.redirects.iter().enumerate() {
                 let path = spelled(&redirect.target);
-                let Some(decision) = place(&path) else {
+                let metadata = path.starts_with("/dev/tcp/") && is_metadata(&path);
+                let here = redirect.simple.and_then(|at| folders.get(at));
+                let moved = here.and_then(|here| below(here, &path));
+                let decision = [Some(path.as_str()), moved.as_deref()]
+                    .into_iter()
+                    .flatten()
+                    .filter_map(place)
+                    .chain(metadata.then_some(Decision::Deny))
+                    .max();
+                let Some(decision) = decision else {
                     continue;
                 };
                 if redirect.access == Access::Read || decision == Decision::Deny {
@@ -201,15 +214,51 @@ const SPEAKERS: &[&str] = &[
     "dirname",
 ];
 
-fn command(simple: &Simple) -> Option<(Decision, String)> {
+/// A relative path from the folder that `cd` leads to.
+fn below(here: &str, path: &str) -> Option<String> {
+    let relative = !path.is_empty() && !path.starts_with(['/', '~', '-', '$']);
+    relative.then(|| format!("{here}/{path}"))
+}
+
+fn is_metadata(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    METADATA.iter().any(|address| lower.contains(address))
+}
+
+/// Folders of a home that hold keys beside other things: whoever takes all of one takes the keys.
+const KEYRINGS: &[&str] = &[
+    ".aws",
+    ".kube",
+    ".docker",
+    ".config/gh",
+    ".config/rclone",
+    ".cargo",
+    ".gem",
+];
+
+/// Whether a word is a whole folder of [`KEYRINGS`].
+fn is_keyring(file: &str) -> bool {
+    let file = file.trim_end_matches(['/', '*', '.']).to_lowercase();
+    let at_home = file.starts_with('~') || file.starts_with("/home/") || file.starts_with("/root/");
+    at_home
+        && KEYRINGS.iter().any(|folder| {
+            file.strip_suffix(folder)
+                .is_some_and(|head| head.ends_with('/'))
+        })
+}
+
+/// Programs that take all of a folder, or search it.
+const TAKERS: &[&str] = &[
+    "cp", "mv", "tar", "gtar", "bsdtar", "zip", "rsync", "scp", "grep", "rg", "ag", "7z", "cpio",
+    "ln", "restic",
+];
+
+fn command(simple: &Simple, here: Option<&str>) -> Option<(Decision, String)> {
     let name = simple.name().unwrap_or("");
     if let Some(decision) = printer(name, simple) {
         return Some((decision, simple.text.clone()));
     }
-    let metadata = simple.args.iter().find(|word| {
-        let text = word.text.to_lowercase();
-        METADATA.iter().any(|address| text.contains(address))
-    });
+    let metadata = simple.args.iter().find(|word| is_metadata(&word.text));
     if let Some(word) = metadata.filter(|_| !SPEAKERS.contains(&name)) {
         return Some((Decision::Deny, word.text.clone()));
     }
@@ -224,8 +273,29 @@ fn command(simple: &Simple) -> Option<(Decision, String)> {
             worst = Some((decision, object.to_owned()));
         }
     };
+    // A value that is only set is read by what comes after.
+    for (name, value) in &simple.assignments {
+        let used = simple.program.is_none() && !name.is_empty();
+        if let Some(decision) = place(&spelled(value)).filter(|_| used) {
+            note(decision, &value.text);
+        }
+    }
     for (index, word) in simple.args.iter().enumerate() {
-        for file in files(word) {
+        let mut named = files(word);
+        if name == "git" {
+            // `HEAD:.env`
+            let behind = named.iter().filter_map(|file| file.split_once(':'));
+            let behind: Vec<String> = behind.map(|(_, path)| path.to_owned()).collect();
+            named.extend(behind);
+        }
+        if let Some(here) = here {
+            let moved: Vec<String> = named.iter().filter_map(|file| below(here, file)).collect();
+            named.extend(moved);
+        }
+        for file in named {
+            if TAKERS.contains(&name) && is_keyring(&file) && !(copies && index == last) {
+                note(Decision::Ask, &file);
+            }
             match place(&file) {
                 // The last operand of a copy is written, not read.
                 Some(Decision::Ask) if copies && index == last => {}
@@ -285,18 +355,31 @@ fn printer(name: &str, simple: &Simple) -> Option<Decision> {
         "gh" => (leads(&["auth", "token"])
             || (leads(&["auth", "status"]) && (has("-t") || has("--show-token"))))
         .then_some(Decision::Deny),
-        "aws" => (leads(&["configure", "export-credentials"]) || leads(&["configure", "get"]))
-            .then_some(Decision::Deny),
+        "aws" => (leads(&["configure", "export-credentials"])
+            || leads(&["configure", "get"])
+            || leads(&["sts", "get-session-token"])
+            || leads(&["sts", "assume-role"])
+            || leads(&["secretsmanager", "get-secret-value"]))
+        .then_some(Decision::Deny),
         "gcloud" => (leads(&["auth", "print-access-token"])
             || leads(&["auth", "print-identity-token"]))
         .then_some(Decision::Deny),
         "az" => leads(&["account", "get-access-token"]).then_some(Decision::Deny),
         "pass" | "gopass" => (leads(&["show"]) || has("-c")).then_some(Decision::Deny),
-        "op" | "bw" | "vault" => (leads(&["read"]) || leads(&["get"]) || leads(&["item", "get"]))
-            .then_some(Decision::Deny),
-        "kubectl" | "oc" => {
-            (leads(&["get", "secret"]) || leads(&["get", "secrets"])).then_some(Decision::Ask)
-        }
+        "op" | "bw" | "vault" => (leads(&["read"])
+            || leads(&["get"])
+            || leads(&["item", "get"])
+            || leads(&["kv", "get"]))
+        .then_some(Decision::Deny),
+        "kubectl" | "oc" => (leads(&["get", "secret"])
+            || leads(&["get", "secrets"])
+            || (leads(&["config", "view"]) && has("--raw")))
+        .then_some(Decision::Ask),
+        "npm" | "pnpm" | "yarn" => (has("token")
+            || simple
+                .literals()
+                .any(|word| word.to_lowercase().contains("_auth")))
+        .then_some(Decision::Ask),
         _ => None,
     }
 }

@@ -1,6 +1,9 @@
 //! System destruction: removing, overwriting or re-owning what a machine or a home consists of.
 
-use super::{Finding, spelling::spelled};
+use super::{
+    Finding,
+    spelling::{code, spelled},
+};
 use crate::{
     Action, Decision, Facts, Run, ViewPath,
     evaluate::folders,
@@ -12,14 +15,20 @@ pub(super) const ID: &str = "system-destruction";
 
 const INSTEAD: &str = "name exactly the files below the workspace that should go";
 
+const UNSET: &str = "write `${NAME:?}`, so that it stops where the variable is empty";
+
 /// Looks for destruction.
 pub(super) fn detect(action: &Action, facts: &Facts, findings: &mut Vec<Finding>) {
     let Action::Run(run) = action else { return };
     let folders = folders(&run.reading, facts);
     for ((index, simple), here) in run.reading.simples.iter().enumerate().zip(folders) {
         let view = View { facts, here };
-        if let Some((why, object)) = command(simple, &view) {
+        let told = command(simple, &view).or_else(|| by_code(simple, &view));
+        if let Some((why, object)) = told {
             findings.push(Finding::new(ID, Decision::Deny, why, &object, INSTEAD).at(index));
+        } else if let Some(object) = perhaps_all(simple) {
+            let why = "it removes everything if a variable is empty";
+            findings.push(Finding::new(ID, Decision::Ask, why, &object, UNSET).at(index));
         }
     }
     redirects(run, facts, findings);
@@ -99,6 +108,12 @@ impl View<'_> {
                 .iter()
                 .any(|root| path.below(root).is_some() && path.below("/dev/shm").is_none())
     }
+}
+
+/// `kill -9 -1`: the target stands for every process.
+fn operands_after_signal(simple: &Simple) -> bool {
+    let words: Vec<&str> = simple.literals().collect();
+    words.len() > 1 && words.iter().skip(1).any(|word| *word == "-1")
 }
 
 /// A device that is not one of the harmless ones.
@@ -199,6 +214,9 @@ fn command(simple: &Simple, view: &View<'_>) -> Option<(&'static str, String)> {
         "shutdown" | "reboot" | "halt" | "poweroff" | "telinit" => {
             Some(("it stops the machine", simple.text.clone()))
         }
+        "kill" | "killall5" if name == "killall5" || operands_after_signal(simple) => {
+            Some(("it ends every process", simple.text.clone()))
+        }
         "init" if matches!(simple.arg(0), Some("0" | "6")) => {
             Some(("it stops the machine", simple.text.clone()))
         }
@@ -214,6 +232,59 @@ fn command(simple: &Simple, view: &View<'_>) -> Option<(&'static str, String)> {
         }
         _ => None,
     }
+}
+
+/// `rm -rf "$dir"/*`: with an empty variable it is `rm -rf /*`.
+fn perhaps_all(simple: &Simple) -> Option<String> {
+    if simple.name() != Some("rm") || !has_letter(simple, &['r', 'R'], &["--recursive"]) {
+        return None;
+    }
+    operands(simple).into_iter().find(|word| {
+        let Some(rest) = word.strip_prefix('$') else {
+            return false;
+        };
+        let rest = rest.trim_start_matches('{');
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let (name, tail) = rest
+            .split_at_checked(end.unwrap_or(rest.len()))
+            .unwrap_or((rest, ""));
+        let tail = tail.strip_prefix('}').unwrap_or(tail);
+        let tail = tail.trim_start_matches('/');
+        let set = ["TMPDIR", "PWD", "OLDPWD", "HOME"].contains(&name) || name.starts_with("XDG_");
+        let slash = rest.contains('/');
+        !name.is_empty() && !set && slash && ["", "*", ".*", "{*,.*}"].contains(&tail)
+    })
+}
+
+/// Code on the command line that removes: what it names in quotes is looked at as `rm` would.
+fn by_code(simple: &Simple, view: &View<'_>) -> Option<(&'static str, String)> {
+    let removes = [
+        "rmtree",
+        "rm -",
+        "rmSync",
+        "rm_rf",
+        "rm_r",
+        "remove_tree",
+        "rimraf",
+        "rmdirSync",
+        "remove_dir_all",
+    ];
+    for text in code(simple) {
+        if !removes.iter().any(|word| text.contains(word)) {
+            continue;
+        }
+        for piece in text.split(['"', '\'', '`']) {
+            let last = piece.rsplit(char::is_whitespace).next().unwrap_or("");
+            let is_path = last.starts_with(['/', '~']);
+            if is_path && (piece == last || piece.contains("rm -")) && view.is_grave(last, true) {
+                return Some((
+                    "it removes a whole system, home or workspace",
+                    last.to_owned(),
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// `find` that deletes what it finds: grave from a grave start; in the workspace only without a test.

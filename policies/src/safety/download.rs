@@ -215,7 +215,11 @@ fn saved_files(run: &Run) -> BTreeSet<String> {
         let words: Vec<String> = simple.args.iter().map(spelled).collect();
         let mut by_address = name.starts_with("wget") || name == "aria2c";
         for (at, word) in words.iter().enumerate() {
-            let option = if name == "curl" { "-o" } else { "-O" };
+            let option = if matches!(name, "curl" | "aria2c") {
+                "-o"
+            } else {
+                "-O"
+            };
             if word == option || word == "--output" || word == "--output-document" {
                 files.extend(words.get(at + 1).map(|file| tail(file)));
             } else if let Some(file) = word
@@ -308,11 +312,26 @@ fn fetches_and_runs(simple: &Simple) -> Option<&'static str> {
         "runpy",
         "spawn(",
     ];
+    let decodes = [
+        "b64decode",
+        "b32decode",
+        "fromhex",
+        "unhexlify",
+        "decode_base64",
+        "atob(",
+        "'base64'",
+        "\"base64\"",
+        "base64_decode",
+        "Base64.decode",
+    ];
     let any = |code: &str, words: &[&str]| words.iter().any(|word| code.contains(word));
     code(simple)
         .iter()
-        .any(|code| any(code, &fetches) && any(code, &runs))
-        .then_some(DOWNLOAD)
+        .filter(|code| any(code, &runs))
+        .find_map(|code| {
+            let decoded = any(code, &decodes).then_some(DECODED);
+            any(code, &fetches).then_some(DOWNLOAD).or(decoded)
+        })
 }
 
 #[cfg(test)]

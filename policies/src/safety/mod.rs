@@ -8,9 +8,13 @@ mod destruction;
 mod download;
 mod misleading;
 mod own_places;
-mod spelling;
+mod persistence;
+mod resource;
+pub(crate) mod spelling;
 
-use crate::{Action, Decision, Facts};
+use std::borrow::Cow;
+
+use crate::{Action, Decision, Facts, Run, resolve::resolved};
 
 pub use misleading::is_hidden;
 
@@ -78,6 +82,8 @@ pub const DETECTORS: &[&str] = &[
     download::ID,
     misleading::ID,
     own_places::ID,
+    persistence::ID,
+    resource::ID,
     destruction::ID,
 ];
 
@@ -85,12 +91,30 @@ pub const DETECTORS: &[&str] = &[
 #[must_use]
 pub fn check(action: &Action, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let known = known(action);
+    let action = known.as_ref().unwrap_or(action);
     destruction::detect(action, facts, &mut findings);
     download::detect(action, &mut findings);
-    credentials::detect(action, &mut findings);
+    credentials::detect(action, facts, &mut findings);
     own_places::detect(action, facts, &mut findings);
+    persistence::detect(action, facts, &mut findings);
+    resource::detect(action, &mut findings);
     misleading::detect(action, &mut findings);
     findings
+}
+
+/// A line with its words filled in as far as it tells them itself; `None` if it says them plainly.
+fn known(action: &Action) -> Option<Action> {
+    let Action::Run(run) = action else {
+        return None;
+    };
+    match resolved(&run.reading) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(reading) => Some(Action::Run(Run {
+            reading,
+            ..run.clone()
+        })),
+    }
 }
 
 #[cfg(test)]
@@ -98,7 +122,7 @@ pub(crate) mod table {
     //! Match and no-match examples of a detector, as a test.
 
     use super::*;
-    use crate::{Run, shell};
+    use crate::shell;
 
     pub(crate) fn facts() -> Facts {
         Facts {

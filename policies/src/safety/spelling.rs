@@ -4,7 +4,7 @@ use crate::shell::{Reading, Simple, Word};
 
 /// The word's text as the shell would most likely make it: its literal, or its spelling without
 /// quotes and with HOME filled in. Expansions and globs stay as they are written.
-pub(super) fn spelled(word: &Word) -> String {
+pub(crate) fn spelled(word: &Word) -> String {
     if let Some(literal) = &word.literal {
         return literal.clone();
     }
@@ -30,7 +30,7 @@ pub(super) fn spelled(word: &Word) -> String {
 
 /// Every spelling of an argument that could name a file: itself, what follows `=`, `@` or a short
 /// option's letter, the path of a `file:` address.
-pub(super) fn files(word: &Word) -> Vec<String> {
+pub(crate) fn files(word: &Word) -> Vec<String> {
     let text = spelled(word);
     let mut files = vec![text.clone()];
     if let Some((_, value)) = text.split_once('=') {
@@ -60,7 +60,7 @@ pub(super) fn files(word: &Word) -> Vec<String> {
 }
 
 /// Interpreters of code: what they are given as text or on standard input, they run.
-pub(super) const INTERPRETERS: &[&str] = &[
+pub(crate) const INTERPRETERS: &[&str] = &[
     "sh",
     "bash",
     "dash",
@@ -96,7 +96,7 @@ pub(super) const INTERPRETERS: &[&str] = &[
 ];
 
 /// Whether a simple command starts an interpreter; `python3.12` counts.
-pub(super) fn is_interpreter(simple: &Simple) -> bool {
+pub(crate) fn is_interpreter(simple: &Simple) -> bool {
     simple.name().is_some_and(|name| {
         let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         INTERPRETERS.contains(&name) || INTERPRETERS.contains(&bare)
@@ -104,7 +104,7 @@ pub(super) fn is_interpreter(simple: &Simple) -> bool {
 }
 
 /// Whether it is a shell.
-pub(super) fn is_shell(simple: &Simple) -> bool {
+pub(crate) fn is_shell(simple: &Simple) -> bool {
     let shells = [
         "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh",
     ];
@@ -112,7 +112,7 @@ pub(super) fn is_shell(simple: &Simple) -> bool {
 }
 
 /// Code given to an interpreter as an argument, as far as it can be read.
-pub(super) fn code(simple: &Simple) -> Vec<String> {
+pub(crate) fn code(simple: &Simple) -> Vec<String> {
     if !is_interpreter(simple) {
         return Vec::new();
     }
@@ -132,7 +132,7 @@ pub(super) fn code(simple: &Simple) -> Vec<String> {
 }
 
 /// The simple command and all wrappers around it, innermost first.
-pub(super) fn with_wrappers(reading: &Reading, index: usize) -> Vec<usize> {
+pub(crate) fn with_wrappers(reading: &Reading, index: usize) -> Vec<usize> {
     let mut chain = Vec::new();
     let mut next = Some(index);
     while let Some(at) = next {
