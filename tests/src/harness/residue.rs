@@ -155,3 +155,79 @@ fn look(folder: &Path, left: &mut Vec<String>, known: &dyn Fn(&str) -> bool) {
 pub(super) fn holds(text: &[u8], word: &[u8]) -> bool {
     !word.is_empty() && text.windows(word.len()).any(|window| window == word)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixListener, process::Command};
+
+    use super::{of, processes_of};
+
+    #[test]
+    fn what_is_left_is_found() {
+        let folder = tempfile::Builder::new().prefix("provost-test-").tempdir();
+        let folder = folder.expect("a folder");
+        assert_eq!(of(folder.path()), Vec::<String>::new());
+        for name in [
+            "run/uids",
+            "state/blobs/ab",
+            "state/sessions/s-1/tree",
+            "work",
+        ] {
+            std::fs::create_dir_all(folder.path().join(name)).expect("a folder");
+        }
+        let blob = format!("state/blobs/ab/{}", "0".repeat(62));
+        for name in [
+            "run/uids/61234",
+            "state/record.db-wal",
+            &blob,
+            "state/sessions/s-1/lock",
+        ] {
+            std::fs::write(folder.path().join(name), "").expect("a file");
+        }
+        assert_eq!(
+            of(folder.path()),
+            Vec::<String>::new(),
+            "all of this is documented"
+        );
+        let odd = [
+            "run/agent.sock",
+            "state/blobs/ab/cd",
+            "state/record.db-journal",
+            "state/sessions/s-1/spool",
+            "work/.provost-put-1-1",
+        ];
+        let socket = UnixListener::bind(folder.path().join(odd[0])).expect("a socket");
+        for name in &odd[1..] {
+            std::fs::write(folder.path().join(name), "").expect("a file");
+        }
+        let found = of(folder.path());
+        for name in odd {
+            assert!(
+                found.iter().any(|line| line.ends_with(name)),
+                "{name}: {found:?}"
+            );
+        }
+        assert_eq!(found.len(), odd.len(), "{found:?}");
+        drop(socket);
+    }
+
+    #[test]
+    fn a_process_of_the_place_is_found_and_ended() {
+        let folder = tempfile::Builder::new().prefix("provost-test-").tempdir();
+        let folder = folder.expect("a folder");
+        let mut child = Command::new("sleep");
+        let mut child = child
+            .arg("600")
+            .env("PLACE", folder.path())
+            .spawn()
+            .expect("a child");
+        assert_eq!(processes_of(folder.path()).len(), 1);
+        let found = of(folder.path());
+        assert!(
+            found.len() == 1 && found[0].contains("sleep 600"),
+            "{found:?}"
+        );
+        child.wait().expect("it was ended");
+        assert!(processes_of(folder.path()).is_empty());
+    }
+}
