@@ -2,8 +2,14 @@
 
 use std::{
     fs::File,
-    os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
+    io,
+    os::{
+        fd::AsRawFd as _,
+        unix::fs::{FileExt as _, MetadataExt as _},
+    },
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    thread::JoinHandle,
 };
 
 use protocol::Digest;
@@ -18,9 +24,11 @@ const OVERRIDE: &str = "PROVOST_WORKER";
 /// The worker, opened.
 #[derive(Debug)]
 pub struct WorkerBinary {
-    handle: File,
+    handle: Arc<File>,
     path: PathBuf,
-    digest: Digest,
+    digest: OnceLock<Digest>,
+    /// Hashes the file while a session is prepared: it takes longer than the jail.
+    hashing: Mutex<Option<JoinHandle<io::Result<Digest>>>>,
 }
 
 /// Why there is no worker to start.
@@ -54,7 +62,7 @@ impl WorkerBinary {
             path: path.to_owned(),
             why,
         };
-        let mut handle = File::open(path).map_err(|error| unfit(error.to_string()))?;
+        let handle = File::open(path).map_err(|error| unfit(error.to_string()))?;
         let facts = handle
             .metadata()
             .map_err(|error| unfit(error.to_string()))?;
@@ -70,13 +78,21 @@ impl WorkerBinary {
                 facts.uid()
             )));
         }
-        let (digest, _) =
-            Digest::of_reader(&mut handle).map_err(|error| unfit(error.to_string()))?;
         Ok(Self {
-            handle,
+            handle: Arc::new(handle),
             path: path.to_owned(),
-            digest,
+            digest: OnceLock::new(),
+            hashing: Mutex::new(None),
         })
+    }
+
+    /// Starts hashing on a thread of its own, so that [`Self::digest`] finds it done.
+    pub fn start_digest(&self) {
+        let handle = Arc::clone(&self.handle);
+        let mut hashing = self.hashing.lock().unwrap_or_else(PoisonError::into_inner);
+        if hashing.is_none() && self.digest.get().is_none() {
+            *hashing = Some(std::thread::spawn(move || hash(&handle)));
+        }
     }
 
     /// Where it was found.
@@ -85,16 +101,44 @@ impl WorkerBinary {
         &self.path
     }
 
-    /// Digest of the whole file, for the certificate.
-    #[must_use]
-    pub fn digest(&self) -> &Digest {
-        &self.digest
+    /// Digest of the whole file, for the certificate; of the opened handle, which is what is executed.
+    ///
+    /// # Errors
+    /// When the file cannot be read any more.
+    pub fn digest(&self) -> io::Result<&Digest> {
+        if let Some(digest) = self.digest.get() {
+            return Ok(digest);
+        }
+        let started = self
+            .hashing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let digest = match started.map(JoinHandle::join) {
+            Some(Ok(digest)) => digest?,
+            // Not started, or its thread died: here and now.
+            Some(Err(_)) | None => hash(&self.handle)?,
+        };
+        Ok(self.digest.get_or_init(|| digest))
     }
 
     /// The name under which a child of this process executes the handle.
     pub(crate) fn program(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.handle.as_raw_fd()))
     }
+}
+
+/// Hashes a whole file without moving its offset, which the handle's copies share.
+fn hash(handle: &File) -> io::Result<Digest> {
+    struct At<'a>(&'a File, u64);
+    impl io::Read for At<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let got = self.0.read_at(into, self.1)?;
+            self.1 += got as u64;
+            Ok(got)
+        }
+    }
+    Digest::of_reader(&mut At(handle, 0)).map(|(digest, _)| digest)
 }
 
 /// Finds the worker: `PROVOST_WORKER`, beside `provost`'s own file, in the build tree, in
@@ -170,7 +214,7 @@ mod tests {
         assert!(WorkerBinary::open(&path).is_err(), "writable by everybody");
         mode(0o755);
         let worker = WorkerBinary::open(&path).expect("fit");
-        assert_eq!(worker.digest(), &Digest::of(b"#!/bin/sh\n"));
+        assert_eq!(worker.digest().expect("read"), &Digest::of(b"#!/bin/sh\n"));
         assert!(WorkerBinary::open(folder.path()).is_err(), "a folder");
     }
 }

@@ -1,6 +1,6 @@
 //! `provost run` and `provost resume`.
 
-use std::{io::IsTerminal as _, path::Path, process::ExitCode};
+use std::{io::IsTerminal as _, path::Path, process::ExitCode, sync::Arc};
 
 use protocol::TurnReason;
 use serde_json::json;
@@ -77,13 +77,13 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         view,
     };
     let result = session::run(place, plan).inspect_err(|_| sweep(&places, &session, &saved));
-    let (conducted, certificate) = result?;
+    let (conducted, certificate, place) = result?;
     let after = After {
         apply: args.apply,
         patch: args.patch.as_deref(),
         format: args.output,
     };
-    finish(&places, saved, conducted, &certificate, &after)
+    finish(&place, saved, conducted, &certificate, &after)
 }
 
 /// `provost resume`
@@ -162,13 +162,13 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         interactive,
         view,
     };
-    let (conducted, certificate) = session::run(place, plan)?;
+    let (conducted, certificate, place) = session::run(place, plan)?;
     let after = After {
         apply: args.apply,
         patch: args.patch.as_deref(),
         format: args.output,
     };
-    finish(&places, saved, conducted, &certificate, &after)
+    finish(&place, saved, conducted, &certificate, &after)
 }
 
 /// Ends what a supervisor that died has left: its jail died with it, its calls are told as unknown.
@@ -227,7 +227,7 @@ pub(super) fn sweep(places: &Places, session: &protocol::SessionId, saved: &Save
 
 /// Review, bill, output, exit code.
 fn finish(
-    places: &Places,
+    place: &Place,
     saved: Saved,
     conducted: Conducted,
     certificate: &Certificate,
@@ -243,9 +243,8 @@ fn finish(
         took,
     } = conducted;
     let session = store.session().clone();
-    let worker = supervisor_sandbox::find_worker()
-        .map_err(|error| Failure::new(exit::REFUSED_AT_START, error.to_string()))?;
-    let layer = Layer::of(places, &session, saved.clone(), worker.into(), None)?;
+    let worker = Arc::clone(&place.worker);
+    let layer = Layer::of(&place.places, &session, saved.clone(), worker, None)?;
     let reviewed = review(&layer, &store, &mut view, end.outcome, after);
     let text = last_turn
         .as_ref()

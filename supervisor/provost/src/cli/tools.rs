@@ -120,12 +120,13 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
     };
     let result =
         session::run(place, plan).inspect_err(|_| super::run::sweep(&places, &session, &saved));
-    let (conducted, _) = result?;
+    let (conducted, _, place) = result?;
     let record = session::open_record(&places)?;
     let entries = super::sessions::entries(&record, &session)?;
     let (refusal, result) = found(&entries, tool);
     // The layer of a trial has nothing that anybody would review later.
-    let layer = session::review::Layer::take(&places, &session, saved)?;
+    let worker = std::sync::Arc::clone(&place.worker);
+    let layer = session::review::Layer::of(&places, &session, saved, worker, None)?;
     layer.discard()?;
     if let Some(refusal) = refusal {
         return Ok(self::refused(&refusal));

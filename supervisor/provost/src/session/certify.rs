@@ -10,7 +10,7 @@ use std::{
 
 use policies::Policy;
 use protocol::{
-    CommandId, Floor, Order, Probe, ProbeDomain, Right,
+    CommandId, Digest, Floor, Order, Probe, ProbeDomain, Right,
     jail::{JailSpec, ProbePlan},
 };
 use supervisor_core::{Certificate, RightState};
@@ -80,7 +80,9 @@ pub(crate) async fn certify(hands: &Hands, at: &Circumstances<'_>) -> Result<Cer
     let _ = std::fs::remove_file(&unix_path);
     let probes =
         probes.map_err(|_| format!("the probes took more than {} s", PROBE_TIME.as_secs()))??;
-    Ok(certificate(at, &probes))
+    let worker = at.worker.digest();
+    let worker = worker.map_err(|e| format!("the worker cannot be read: {e}"))?;
+    Ok(certificate(at, worker.clone(), &probes))
 }
 
 async fn probe(
@@ -132,7 +134,7 @@ async fn probe(
 }
 
 /// Every right of the policy with its probes. A right without a probe is not held.
-fn certificate(at: &Circumstances<'_>, probes: &[Probe]) -> Certificate {
+fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Certificate {
     let rights = Right::ALL.iter().map(|&right| {
         let floor = at.policy.settings.confinement.rights.get(&right).copied();
         let mine: Vec<Probe> = probes
@@ -155,7 +157,7 @@ fn certificate(at: &Circumstances<'_>, probes: &[Probe]) -> Certificate {
         nonce: at.nonce.clone(),
         boot_id: read_line("/proc/sys/kernel/random/boot_id"),
         time_ms: now_ms(),
-        worker: at.worker.digest().clone(),
+        worker,
         policy: at.policy.digest(),
         kernel: read_line("/proc/sys/kernel/osrelease"),
         abi: at.facts.abi,

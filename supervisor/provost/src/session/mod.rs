@@ -84,7 +84,9 @@ pub(crate) struct Plan {
 }
 
 /// Runs a session in its place. The jail is dead when this returns, whatever it returns.
-pub(crate) fn run(place: Place, plan: Plan) -> Result<(Conducted, Certificate), Failure> {
+///
+/// The place comes back with its lock held, so that nobody else serves the session during its review.
+pub(crate) fn run(place: Place, plan: Plan) -> Result<(Conducted, Certificate, Place), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -96,7 +98,10 @@ pub(crate) fn run(place: Place, plan: Plan) -> Result<(Conducted, Certificate), 
     result
 }
 
-async fn run_in(mut place: Place, mut plan: Plan) -> Result<(Conducted, Certificate), Failure> {
+async fn run_in(
+    mut place: Place,
+    mut plan: Plan,
+) -> Result<(Conducted, Certificate, Place), Failure> {
     let began = Instant::now();
     let resumed = plan.history.is_some();
     if !resumed {
@@ -205,7 +210,7 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<(Conducted, Certific
     end(jail).await;
     place.clean();
     let conducted = conducted.map_err(|why| Failure::new(BUG, why))?;
-    Ok((conducted, certificate))
+    Ok((conducted, certificate, place))
 }
 
 /// Starts the jail on a thread that may block.

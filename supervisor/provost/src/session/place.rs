@@ -85,6 +85,7 @@ impl Place {
         worker: Arc<WorkerBinary>,
         uid: Option<u32>,
     ) -> Result<Self, Failure> {
+        worker.start_digest();
         let claim = nix::unistd::geteuid()
             .is_root()
             .then(|| free_uid(places.runtime(), uid))
