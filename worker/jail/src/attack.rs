@@ -1,22 +1,12 @@
 //! Attacks by name, for the conformance suite: each is tried inside a jail, where it must be
 //! refused, and bare, where each whose layer is ours must succeed, or the case is broken.
 
-use std::io;
-
-use nix::{
-    errno::Errno,
-    sys::{
-        signal::{Signal, kill},
-        wait::waitpid,
-    },
-    unistd::Pid,
-};
 use protocol::jail::ProbePlan;
 
 use crate::{
     attempt::{self as at, Ground, Outcome},
     cases::CALLS,
-    sys::{self, Fork},
+    sys,
 };
 
 /// One attack.
@@ -59,7 +49,6 @@ pub const ATTACKS: &[Attack] = &[
     kernels("write-root", at::write_root),
     ours("write-proc", at::write_proc),
     ours("read-kernel", at::read_kernel),
-    kernels("map-writable", at::map_writable),
     ours("connect-tcp", at::tcp_host),
     kernels("connect-away", at::tcp_nowhere),
     kernels("multipath-tcp", at::tcp_multipath),
@@ -87,9 +76,10 @@ pub const ATTACKS: &[Attack] = &[
     ours("copy-descriptors", at::descriptors_of_others),
     kernels("controlling-terminal", at::controlling_terminal),
     ours("type-into-terminal", at::type_into_terminal),
-    ours("type-with-high-bits", |_| at::call(sys::Poke::TiocstiHigh)),
+    ours("type-with-high-bits", |_| {
+        at::call(sys::Poke::Terminal(0x1_0000_5412))
+    }),
     ours("add-key", |_| at::call(sys::Poke::AddKey)),
-    ours("fork-bomb", fork_bomb),
 ];
 
 /// The names of all attacks: [`ATTACKS`] and the single calls (`call.mount`, …), which are all ours.
@@ -119,43 +109,4 @@ pub fn run(name: &str, plan: &ProbePlan, hands: i32) -> Option<Outcome> {
 #[must_use]
 pub fn limits_of(pid: i32) -> bool {
     sys::poke(sys::Poke::Prlimit(pid)).is_ok()
-}
-
-/// How many processes the fork bomb makes at most, also bare.
-const BOMB: usize = 600;
-
-/// Makes processes that wait, until the kernel refuses one or the attack's own bound is reached;
-/// then ends them.
-fn fork_bomb(_: &Ground<'_>) -> Outcome {
-    let mut made = Vec::new();
-    let mut refused = None;
-    while made.len() < BOMB {
-        match sys::fork() {
-            Ok(Fork::Child) => {
-                nix::unistd::pause();
-                sys::leave(0);
-            }
-            Ok(Fork::Parent(pid)) => made.push(pid),
-            Err(error) => {
-                refused = Some(error);
-                break;
-            }
-        }
-    }
-    for pid in &made {
-        let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
-    }
-    for pid in &made {
-        while waitpid(Pid::from_raw(*pid), None) == Err(Errno::EINTR) {}
-    }
-    match refused {
-        Some(error) => Outcome {
-            refused: error.kind() == io::ErrorKind::WouldBlock,
-            answer: format!("{error} after {} processes", made.len()),
-        },
-        None => Outcome {
-            refused: false,
-            answer: format!("{BOMB} processes"),
-        },
-    }
 }

@@ -6,7 +6,7 @@ use std::{
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream, UdpSocket},
     os::{
-        fd::{AsFd as _, AsRawFd as _},
+        fd::AsFd as _,
         linux::net::SocketAddrExt as _,
         unix::{
             fs::{OpenOptionsExt as _, PermissionsExt as _},
@@ -135,24 +135,6 @@ pub(crate) fn read_through_proc(ground: &Ground<'_>) -> Outcome {
 
 pub(crate) fn write_outside(ground: &Ground<'_>) -> Outcome {
     Outcome::of(make_and_remove(&own(&ground.plan.outside_folder, "probe")))
-}
-
-/// A file that was opened for reading, mapped so that a write to memory would be one to the file.
-pub(crate) fn map_writable(ground: &Ground<'_>) -> Outcome {
-    let file = fs::read_dir(&ground.plan.workspace).and_then(|entries| {
-        let mut files = entries
-            .flatten()
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
-        let entry = files.next().ok_or(io::ErrorKind::NotFound)?;
-        File::open(entry.path())
-    });
-    match file {
-        Ok(file) => Outcome::of(sys::poke(Poke::MapShared(file.as_raw_fd()))),
-        Err(error) => Outcome {
-            refused: false,
-            answer: format!("no file to map: {error}"),
-        },
-    }
 }
 
 /// A folder, which is no call that kills.
@@ -406,7 +388,7 @@ pub(crate) fn controlling_terminal(_: &Ground<'_>) -> Outcome {
 }
 
 pub(crate) fn type_into_terminal(_: &Ground<'_>) -> Outcome {
-    call(Poke::Tiocsti)
+    call(Poke::Terminal(0x5412))
 }
 
 /// A call that the filter must answer itself.

@@ -259,5 +259,5 @@ pub(crate) const CALLS: [(&str, Poke); 18] = [
     ("call.init_module", Poke::InitModule),
     ("call.kexec_load", Poke::Kexec),
     ("call.syslog", Poke::Syslog),
-    ("call.tioclinux", Poke::Tioclinux),
+    ("call.tioclinux", Poke::Terminal(0x541c)),
 ];

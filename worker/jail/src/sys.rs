@@ -440,16 +440,10 @@ pub(crate) enum Poke {
     Kexec,
     /// The system's log, its size.
     Syslog,
-    /// Typing into the terminal on descriptor 0.
-    Tiocsti,
-    /// The same with a bit that the kernel does not look at.
-    TiocstiHigh,
-    /// The console's menu on descriptor 0.
-    Tioclinux,
+    /// A request to the terminal on descriptor 0, with no argument.
+    Terminal(c_long),
     /// A key of no type.
     AddKey,
-    /// A page of a file, shared and writable.
-    MapShared(i32),
 }
 
 /// Tries it.
@@ -488,21 +482,13 @@ pub(crate) fn poke(poke: Poke) -> io::Result<c_long> {
         Poke::InitModule => (libc::SYS_init_module, [0; 6]),
         Poke::Kexec => (libc::SYS_kexec_load, [0, 0, 0, 0x7fff, 0, 0]),
         Poke::Syslog => (libc::SYS_syslog, [10, 0, 0, 0, 0, 0]),
-        Poke::Tiocsti => (libc::SYS_ioctl, [0, 0x5412, 0, 0, 0, 0]),
-        Poke::TiocstiHigh => (libc::SYS_ioctl, [0, 0x1_0000_5412, 0, 0, 0, 0]),
-        Poke::Tioclinux => (libc::SYS_ioctl, [0, 0x541c, 0, 0, 0, 0]),
+        Poke::Terminal(request) => (libc::SYS_ioctl, [0, request, 0, 0, 0, 0]),
         Poke::AddKey => (libc::SYS_add_key, [0, 0, 0, 0, -1, 0]),
-        Poke::MapShared(file) => {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let (access, shared) = (access.into(), libc::MAP_SHARED.into());
-            (libc::SYS_mmap, [0, 4096, access, shared, file.into(), 0])
-        }
     };
     let [a, b, c, d, e, f] = args;
     // SAFETY: each row above passes null for every pointer parameter of its call, so the kernel
     // reads and writes no memory of ours whether it refuses or not. CLONE_NEWUSER without CLONE_VM
-    // makes an ordinary copy of the process, which leaves below. A mapping without MAP_FIXED takes
-    // addresses that nothing of ours uses, and nobody is told them.
+    // makes an ordinary copy of the process, which leaves below.
     let value = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if matches!(poke, Poke::CloneUser) && value == 0 {
         leave(0);
