@@ -340,12 +340,12 @@ mod conformance {
         );
 
         let mut wrong = Vec::new();
-        let mut table = format!("{:<34}", "case");
+        let mut table = format!("{:<38}", "case");
         for (title, _) in &columns {
             table.push_str(&format!(" {title:<32}"));
         }
         for (name, bare) in all {
-            table.push_str(&format!("\n{name:<34}"));
+            table.push_str(&format!("\n{:<38}", conform::titled(name)));
             for (title, column) in &columns {
                 let Some(came) = column.get(name) else {
                     wrong.push(format!("{name} was not tried: {title}"));

@@ -11,7 +11,10 @@ mod hostile {
         time::{Duration, Instant},
     };
 
-    use protocol::jail::ProbePlan;
+    use protocol::{
+        jail::ProbePlan,
+        phase::{Phase, RequestKind, agent_may},
+    };
     use provost_tests::{
         harness::{Done, Live, Place, must, settled, skipped, some, until},
         lies::{self, Chosen, FILE, MOMENT, OWNED},
@@ -51,7 +54,8 @@ mod hostile {
             let tcp = must("a listener", TcpListener::bind("127.0.0.1:0"));
             let path = place.root().join("outside/socket");
             let unix = must("a socket", UnixListener::bind(&path));
-            let name = format!("provost-hostile-{}-{lie}", std::process::id());
+            let port = must("a port", tcp.local_addr()).port();
+            let name = format!("provost-hostile-{port}");
             let address = std::os::unix::net::SocketAddr::from_abstract_name(&name);
             let hidden = address.and_then(|address| UnixListener::bind_addr(&address));
             let text = |path: &Path| path.display().to_string();
@@ -59,7 +63,7 @@ mod hostile {
                 outside_file: text(&place.root().join("outside/secret")),
                 outside_folder: text(&place.root().join("outside")),
                 hidden: Vec::new(),
-                tcp_port: must("a port", tcp.local_addr()).port(),
+                tcp_port: port,
                 unix_path: text(&path),
                 unix_abstract: name,
                 supervisor_pid: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
@@ -230,6 +234,9 @@ mod hostile {
                     $check(stringify!($lie) $(, $words)?);
                 }
             )*)*
+
+            /// Every lie that the macro has made a test of.
+            const TOLD: &[&str] = &[$($(stringify!($lie)),*),*];
         };
     }
 
@@ -302,6 +309,8 @@ mod hostile {
             deed_write;
             deed_write_tmp;
             deed_truncate;
+            // No shared mapping writes to a file that was not opened so.
+            deed_open_for_both;
             deed_execute;
             deed_signal_hands;
             deed_signal_parent;
@@ -333,7 +342,6 @@ mod hostile {
             deed_thread;
             deed_pair;
             deed_pass_descriptor;
-            deed_map_writable;
             deed_read_outside;
             deed_open_memory_of_hands;
             deed_see_hands;
@@ -374,6 +382,35 @@ mod hostile {
             // It says that it stands. No probe answers, so it is not believed.
             birth_no_walls: "could not be proven";
         }
+    }
+
+    #[test]
+    fn every_row_of_the_treaty_has_its_lie() {
+        let phases = [
+            (Phase::Greeting, "greeting"),
+            (Phase::Idle, "idle"),
+            (Phase::Turn, "turn"),
+            (Phase::Ended, "ended"),
+        ];
+        let mut rows = 0;
+        for (phase, word) in phases {
+            for kind in RequestKind::ALL
+                .into_iter()
+                .filter(|kind| !agent_may(phase, *kind))
+            {
+                let kind = match kind {
+                    RequestKind::TurnEnded => "turn_ended".to_owned(),
+                    kind => format!("{kind:?}").to_lowercase(),
+                };
+                let name = match (word, kind.as_str()) {
+                    ("turn", "hello") => "greets_twice".to_owned(),
+                    (word, kind) => format!("in_{word}_{kind}"),
+                };
+                assert!(TOLD.contains(&name.as_str()), "no lie `{name}`");
+                rows += 1;
+            }
+        }
+        assert_eq!(rows, 7 + 6 + 1 + 8);
     }
 
     #[test]

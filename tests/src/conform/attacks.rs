@@ -61,6 +61,7 @@ pub const OWN: &[Attack] = &[
     attack("slow-supervisor", Succeeds, slow_supervisor),
     attack("slow-hands", Succeeds, slow_hands),
     attack("pin-hands", Succeeds, pin_hands),
+    attack("fork-bomb", Succeeds, fork_bomb),
     attack("become-root", Kernel, become_root),
     attack("packet-socket", Kernel, packet_socket),
     attack("raw-socket", Kernel, raw_socket),
@@ -285,6 +286,33 @@ fn setuid_file(ground: &Ground) -> Outcome {
         }
         Ok(_) => refused("not root"),
         Err(error) => of::<()>(Err(error)),
+    }
+}
+
+/// How many processes the bomb makes at most, also bare.
+const BOMB: usize = 600;
+
+/// Makes processes that wait, until the kernel refuses one or the bound is reached; then ends them.
+fn fork_bomb(_: &Ground) -> Outcome {
+    let mut made = Vec::new();
+    let mut failed = None;
+    while made.len() < BOMB && failed.is_none() {
+        match Command::new("/bin/sleep").arg("60").spawn() {
+            Ok(child) => made.push(child),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let count = made.len();
+    for child in &mut made {
+        // One that cannot be ended is ended with its command, and found by the residue check.
+        let _ = child.kill().and_then(|()| child.wait());
+    }
+    match failed {
+        Some(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            refused(&format!("EAGAIN after {count}"))
+        }
+        Some(error) => succeeded(&error.to_string()),
+        None => succeeded(&format!("{count} processes")),
     }
 }
 

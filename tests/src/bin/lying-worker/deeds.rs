@@ -43,6 +43,12 @@ fn attempt(wire: &Wire, deed: &str, plan: &ProbePlan) -> io::Result<io::Result<(
             .truncate(true)
             .open(workspace.join("readme"))
             .map(drop),
+        // As a mapping needs it that would write to the file.
+        "open_for_both" => File::options()
+            .read(true)
+            .write(true)
+            .open(workspace.join("readme"))
+            .map(drop),
         "make_folder" => std::fs::create_dir(workspace.join(OWNED)),
         "rename" => std::fs::rename(workspace.join("readme"), workspace.join(OWNED)),
         "remove" => std::fs::remove_file(workspace.join("readme")),
