@@ -63,13 +63,23 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
             pattern: None,
             sure: true,
         }],
-        (Condition::Command, Kind::Command { simple, .. }) if ours => {
-            each(rule.command.len(), &|at| {
-                rule.command
-                    .get(at)
-                    .and_then(|pattern| command(pattern, simple, strict))
+        (
+            Condition::Command,
+            Kind::Command {
+                simple, embedded, ..
+            },
+        ) if ours => each(rule.command.len(), &|at| {
+            let pattern = rule.command.get(at)?;
+            command(pattern, simple, strict).or_else(|| {
+                // Words in a text are no program for certain, and an allow is not about them.
+                embedded
+                    .iter()
+                    .flat_map(|reading| &reading.simples)
+                    .filter(|inner| strict && inner.name().is_some())
+                    .any(|inner| command(pattern, inner, strict) == Some(true))
+                    .then_some(false)
             })
-        }
+        }),
         (Condition::Command, Kind::Opaque { .. }) if ours => {
             each(rule.command.len(), &|_| Some(false))
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::outputs;
+use super::{embedded, outputs};
 use crate::{
     Action, Facts, FileVerb, Policy, Rule, ViewPath,
     resolve::resolved,
@@ -35,6 +35,8 @@ pub(super) enum Kind<'a> {
         writes: Vec<Write>,
         /// Hosts that its arguments name.
         hosts: Vec<String>,
+        /// Lines inside its arguments.
+        embedded: Vec<Reading>,
     },
     /// A redirection.
     Redirect {
@@ -160,13 +162,20 @@ pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject
             tool: Tool::Bash,
             kind: Kind::Command {
                 simple,
-                touches: touches(known, reads, &writes, &bases, facts),
+                touches: touches(
+                    known,
+                    reads || outputs::only_reads(known),
+                    &writes,
+                    &bases,
+                    facts,
+                ),
                 writes,
                 hosts: known
                     .literals()
                     .take(OPERANDS)
                     .filter_map(host_of)
                     .collect(),
+                embedded: embedded::of(known),
             },
             text: simple.text.clone(),
         }
@@ -336,7 +345,7 @@ fn touches(
             note(paths, verbs);
         }
     }
-    for write in writes.iter().filter(|write| write.sure) {
+    for write in writes {
         note(write.paths.clone(), &[FileVerb::Write]);
     }
     if simple.args.len() > OPERANDS {

@@ -117,11 +117,20 @@ pub(super) fn may_split(word: &Word) -> bool {
     if word.literal.is_some() {
         return false;
     }
-    let inside = word
-        .text
-        .strip_prefix('"')
-        .and_then(|text| text.strip_suffix('"'));
-    inside.is_none_or(|inside| inside.contains(['"', '@']))
+    // Quotes in a substitution stand for more than themselves once something escapes them. What is
+    // glued to an option is its program's affair.
+    if word.text.starts_with('-')
+        || word.text.contains(['@', '\\', '\'', '`'])
+        || word.text.matches('"').count() % 2 == 1
+    {
+        return true;
+    }
+    // `"$PWD":/app`: only what stands outside the quotes is split, or taken as a glob.
+    let bare = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_./:=,+%-".contains(&byte))
+    };
+    !word.text.split('"').step_by(2).all(bare)
 }
 
 impl Reader<'_, '_> {

@@ -4,6 +4,7 @@
 mod table;
 
 use table::{
+    GIT_LOOKS, LOOKS,
     Operands::{After, All, First, Into, Last, Maybe, None as No},
     READERS, WRITERS, holds,
 };
@@ -50,6 +51,22 @@ pub(super) fn of(simple: &Simple, quiet: bool) -> Vec<Output> {
     found.reverse();
     found.dedup_by(|later, first| later.path == first.path);
     found
+}
+
+/// Whether a command writes nothing but what [`of`] finds, and reads the rest that it names.
+pub(super) fn only_reads(simple: &Simple) -> bool {
+    let Some(name) = simple.name() else {
+        return false;
+    };
+    match name {
+        "cp" | "gcp" | "rsync" | "scp" => true,
+        "git" => {
+            let words: Vec<String> = simple.args.iter().take(WORDS).map(spelled).collect();
+            let first = operands(name, &words).first().copied();
+            first.is_some_and(|sub| holds(GIT_LOOKS, sub))
+        }
+        _ => holds(LOOKS, name),
+    }
 }
 
 /// Arguments of one command that are looked at.
@@ -352,7 +369,7 @@ fn could(name: &str, simple: &Simple, words: &[String], found: &mut Vec<Output>)
     for text in code(simple) {
         written_by_code(&text, found);
     }
-    if holds(READERS, inner) {
+    if holds(LOOKS, inner) || holds(READERS, inner) {
         return;
     }
     if inner == name

@@ -164,21 +164,29 @@ pub(super) const WRITERS: &[Writer] = &[
     ),
 ];
 
-/// Programs that only read what they name, or show it in a text; the rows above stay.
+/// Programs that look at what they name, or only speak of it; the rows above stay.
+pub(super) const LOOKS: &str = "\
+    cat tac nl head tail less more bat batcat view grep egrep fgrep zgrep rg ag ack ls ll exa \
+    eza lsd tree stat file wc du df diff colordiff delta cmp comm sort uniq cut tr paste join \
+    column fold fmt od xxd hexdump strings md5sum sha1sum sha256sum sha512sum b2sum cksum base64 \
+    jq gojq yq dasel sed gsed awk gawk mawk echo printf test [ [[ true false : cd pushd popd \
+    export declare typeset local readonly unset alias read mapfile readarray type which command \
+    hash pwd set shift return exit let basename dirname realpath readlink";
+
+/// Programs that take no name of a file as one to write, though they run much else; the rows stay.
 pub(super) const READERS: &str = "\
-    cat tac nl head tail less more bat batcat view grep egrep fgrep zgrep rg ag ack find gfind \
-    fd fdfind ls ll exa eza lsd tree stat file wc du df diff colordiff delta cmp comm sort uniq \
-    cut tr paste join column fold fmt od xxd hexdump strings md5sum sha1sum sha256sum sha512sum \
-    b2sum cksum base64 jq gojq yq dasel sed gsed awk gawk mawk echo printf test [ [[ true false \
-    : cd pushd popd export declare typeset local readonly unset alias read mapfile readarray \
-    type which command hash pwd set shift return exit source . let basename dirname realpath \
-    readlink git gh glab hub actionlint yamllint shellcheck hadolint zizmor markdownlint \
-    markdownlint-cli2 eslint stylelint prettier biome dprint rubocop vale codespell typos \
-    check-jsonschema ajv taplo kubeconform kubeval pytest jest vitest mocha tox cargo go make \
-    gmake cmake ninja just act pre-commit docker podman docker-compose kubectl helm terraform \
-    tofu npm pnpm yarn bun pip pip3 uv poetry tar gtar bsdtar cloc tokei scc code wait kill \
-    sleep seq date env printenv devcontainer curl gpg openssl ctags watchexec entr xmllint \
+    find gfind fd fdfind source . git gh glab hub actionlint yamllint shellcheck hadolint zizmor \
+    markdownlint markdownlint-cli2 eslint stylelint prettier biome dprint rubocop vale codespell \
+    typos check-jsonschema ajv taplo kubeconform kubeval pytest jest vitest mocha tox cargo go \
+    make gmake cmake ninja just act pre-commit docker podman docker-compose kubectl helm \
+    terraform tofu npm pnpm yarn bun pip pip3 uv poetry tar gtar bsdtar cloc tokei scc code wait \
+    kill sleep seq date env printenv devcontainer curl gpg openssl ctags watchexec entr xmllint \
     pandoc gitleaks trivy semgrep shfmt clang-format";
+
+/// Subcommands of git that leave the files that they name as they are.
+pub(super) const GIT_LOOKS: &str = "\
+    add commit diff log show status blame annotate grep ls-files ls-tree cat-file check-ignore check-attr \
+    diff-tree diff-files diff-index hash-object shortlog whatchanged rev-list rev-parse push fetch";
 
 /// Whether a list of the table holds a word.
 pub(super) fn holds(list: &str, word: &str) -> bool {

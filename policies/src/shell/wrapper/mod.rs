@@ -122,6 +122,15 @@ fn dispatch(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Dou
         "kubectl" => container::kubectl(args, out),
         "uv" | "poetry" | "pipenv" | "pdm" | "rye" | "hatch" | "bundle" | "mise" | "direnv"
         | "npm" | "pnpm" | "yarn" | "bun" | "conda" | "nix" => prefix::runner(program, args, out),
+        // The script of a virtual environment, which is run as any other script of the workspace is.
+        "source" | "."
+            if matches!(args, [only] if only
+                .literal
+                .as_deref()
+                .is_some_and(|path| path.ends_with("/bin/activate"))) =>
+        {
+            Ok(())
+        }
         "source" | "." => Err(format!("`{program}` reads commands from a file")),
         _ => match prefix::find(program) {
             Some(wrapper) => prefix::unwrap(program, wrapper, args, out),

@@ -29,7 +29,7 @@ pub(super) fn sed(args: &[Word]) -> Result<(), Doubt> {
             Some(text) if dashed && !ended => SED.option(text, args, &mut found, "sed")?,
             _ => {
                 // A file name that is decided at run time could be an option.
-                let names_files = word.literal.is_some() || !word.text.starts_with(['$', '`', '*']);
+                let names_files = word.literal.is_some() || !word.text.starts_with(['$', '`']);
                 if first.is_some() && !names_files && crate::shell::word::may_split(word) && !ended
                 {
                     return Err(undecided("sed", word));
