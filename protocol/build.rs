@@ -6,7 +6,10 @@ use std::{env, fs, path::Path};
 fn main() {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut files: Vec<_> = fs::read_dir(Path::new("src"))
-        .map(|dir| dir.filter_map(|entry| entry.ok().map(|e| e.path())).collect())
+        .map(|dir| {
+            dir.filter_map(|entry| entry.ok().map(|e| e.path()))
+                .collect()
+        })
         .unwrap_or_default();
     files.sort();
     for file in files {

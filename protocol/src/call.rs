@@ -232,7 +232,10 @@ impl SqlAnswer {
     /// An error answer.
     #[must_use]
     pub fn error(words: impl Into<String>) -> Self {
-        Self::Error { ok: false, error: words.into() }
+        Self::Error {
+            ok: false,
+            error: words.into(),
+        }
     }
 }
 
@@ -264,7 +267,13 @@ mod tests {
             truncated: true,
         };
         let text = serde_json::to_string(&rows).expect("encodes");
-        assert_eq!(text, r#"{"ok":true,"columns":["name"],"rows":[["Focus"]],"truncated":true}"#);
-        assert_eq!(serde_json::from_str::<SqlAnswer>(&text).expect("decodes"), rows);
+        assert_eq!(
+            text,
+            r#"{"ok":true,"columns":["name"],"rows":[["Focus"]],"truncated":true}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<SqlAnswer>(&text).expect("decodes"),
+            rows
+        );
     }
 }

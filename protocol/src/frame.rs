@@ -44,7 +44,11 @@ impl Decoder {
     /// A decoder for a link whose frames hold at most `bound` bytes.
     #[must_use]
     pub fn new(bound: usize) -> Self {
-        Self { bound, held: Vec::new(), start: 0 }
+        Self {
+            bound,
+            held: Vec::new(),
+            start: 0,
+        }
     }
 
     /// Takes bytes as they came. Holds at most one frame and what one read brought beside it.
@@ -68,12 +72,19 @@ impl Decoder {
     /// [`FrameFault::TooLong`] as soon as the length is known, before the payload is awaited.
     pub fn next_frame(&mut self) -> Result<Option<Vec<u8>>, FrameFault> {
         let rest = self.held.get(self.start..).unwrap_or_default();
-        let Some((head, body)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let Some((head, body)) = rest.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
         let size = u32::from_be_bytes(*head) as usize;
         if size > self.bound {
-            return Err(FrameFault::TooLong { size, bound: self.bound });
+            return Err(FrameFault::TooLong {
+                size,
+                bound: self.bound,
+            });
         }
-        let Some(payload) = body.get(..size) else { return Ok(None) };
+        let Some(payload) = body.get(..size) else {
+            return Ok(None);
+        };
         let payload = payload.to_vec();
         self.start += 4 + size;
         Ok(Some(payload))
@@ -84,7 +95,9 @@ impl Decoder {
     /// # Errors
     /// Any [`FrameFault`] but the rate.
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameFault> {
-        self.next_frame()?.map(|payload| decode(&payload)).transpose()
+        self.next_frame()?
+            .map(|payload| decode(&payload))
+            .transpose()
     }
 }
 
@@ -109,11 +122,14 @@ pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, FrameFault> {
 /// [`FrameFault::TooLong`] if it exceeds `bound`, [`FrameFault::Undecodable`] if it has no JSON form.
 pub fn encode<T: Serialize>(value: &T, bound: usize) -> Result<Vec<u8>, FrameFault> {
     let mut bytes = vec![0_u8; 4];
-    serde_json::to_writer(&mut bytes, value)
-        .map_err(|error| FrameFault::Undecodable { why: error.to_string() })?;
+    serde_json::to_writer(&mut bytes, value).map_err(|error| FrameFault::Undecodable {
+        why: error.to_string(),
+    })?;
     let size = bytes.len() - 4;
     let length = u32::try_from(size).ok().filter(|_| size <= bound);
-    let Some(length) = length else { return Err(FrameFault::TooLong { size, bound }) };
+    let Some(length) = length else {
+        return Err(FrameFault::TooLong { size, bound });
+    };
     if let Some(head) = bytes.first_chunk_mut::<4>() {
         *head = length.to_be_bytes();
     }
@@ -158,7 +174,10 @@ impl Rate {
     /// A full bucket at `now_ms`.
     #[must_use]
     pub fn new(now_ms: u64) -> Self {
-        Self { tokens: u64::from(bounds::FRAME_BURST) * 1_000, last_ms: now_ms }
+        Self {
+            tokens: u64::from(bounds::FRAME_BURST) * 1_000,
+            last_ms: now_ms,
+        }
     }
 
     /// Counts one frame.
@@ -188,7 +207,8 @@ mod tests {
             let mut got = Vec::new();
             for chunk in wire.chunks(step) {
                 decoder.push(chunk);
-                while let Some(value) = decoder.next_message::<serde_json::Value>().expect("valid") {
+                while let Some(value) = decoder.next_message::<serde_json::Value>().expect("valid")
+                {
                     got.push(value.to_string());
                 }
             }
@@ -201,14 +221,23 @@ mod tests {
     fn an_oversize_frame_is_refused_by_its_length_alone() {
         let mut decoder = Decoder::new(8);
         decoder.push(&9_u32.to_be_bytes());
-        assert_eq!(decoder.next_frame(), Err(FrameFault::TooLong { size: 9, bound: 8 }));
-        assert!(matches!(encode(&"a long text", 4), Err(FrameFault::TooLong { .. })));
+        assert_eq!(
+            decoder.next_frame(),
+            Err(FrameFault::TooLong { size: 9, bound: 8 })
+        );
+        assert!(matches!(
+            encode(&"a long text", 4),
+            Err(FrameFault::TooLong { .. })
+        ));
     }
 
     #[test]
     fn deep_nesting_is_refused_and_brackets_in_strings_do_not_count() {
         let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
-        assert_eq!(decode::<serde_json::Value>(deep.as_bytes()), Err(FrameFault::TooDeep));
+        assert_eq!(
+            decode::<serde_json::Value>(deep.as_bytes()),
+            Err(FrameFault::TooDeep)
+        );
         let text = format!("\"\\\"{}\"", "[".repeat(500));
         assert!(decode::<String>(text.as_bytes()).is_ok());
     }

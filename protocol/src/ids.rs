@@ -24,7 +24,11 @@ fn parse(
     if !word.is_empty() && word.len() <= max && word.bytes().all(fits) {
         return Ok(word.to_owned());
     }
-    Err(Malformed { what, word: word.chars().take(80).collect(), rule })
+    Err(Malformed {
+        what,
+        word: word.chars().take(80).collect(),
+        rule,
+    })
 }
 
 macro_rules! identifier {

@@ -28,7 +28,10 @@ impl Message {
     /// A user message of one text.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
-        Self { role: Role::User, parts: vec![Part::Text { text: text.into() }] }
+        Self {
+            role: Role::User,
+            parts: vec![Part::Text { text: text.into() }],
+        }
     }
 
     /// All text parts, joined by nothing.

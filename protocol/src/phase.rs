@@ -74,7 +74,10 @@ pub fn agent_may(phase: Phase, kind: RequestKind) -> bool {
         // Repairs of a resumed history come before the first turn.
         Phase::Idle => matches!(kind, Append | Note),
         Phase::Turn => {
-            matches!(kind, Infer | Calls | Settled | Append | Transition | Note | TurnEnded)
+            matches!(
+                kind,
+                Infer | Calls | Settled | Append | Transition | Note | TurnEnded
+            )
         }
         Phase::Ended => false,
     }
@@ -116,18 +119,31 @@ mod tests {
 
     #[test]
     fn the_agents_table_is_exactly_this() {
-        let count = |phase| RequestKind::ALL.iter().filter(|k| agent_may(phase, **k)).count();
+        let count = |phase| {
+            RequestKind::ALL
+                .iter()
+                .filter(|k| agent_may(phase, **k))
+                .count()
+        };
         assert_eq!(count(Phase::Greeting), 1);
         assert_eq!(count(Phase::Idle), 2);
         assert_eq!(count(Phase::Turn), 7);
         assert_eq!(count(Phase::Ended), 0);
-        assert!(!agent_may(Phase::Turn, RequestKind::Hello), "a second greeting is a fault");
-        assert!(!agent_may(Phase::Idle, RequestKind::Calls), "no call outside a turn");
+        assert!(
+            !agent_may(Phase::Turn, RequestKind::Hello),
+            "a second greeting is a fault"
+        );
+        assert!(
+            !agent_may(Phase::Idle, RequestKind::Calls),
+            "no call outside a turn"
+        );
     }
 
     #[test]
     fn hands_hands_over_before_ready_and_never_after() {
-        let handles = Report::Handles { names: vec!["pidfd".into()] };
+        let handles = Report::Handles {
+            names: vec!["pidfd".into()],
+        };
         assert!(hands_may(HandsPhase::SettingUp, &handles));
         assert!(!hands_may(HandsPhase::Ready, &handles));
         assert!(!hands_may(HandsPhase::Greeting, &Report::AgentStarted));

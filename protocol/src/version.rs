@@ -35,7 +35,9 @@ pub struct Hello {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// Another protocol version or build.
-    #[error("the worker is build `{theirs}`, the supervisor is build `{ours}`: install both from one release")]
+    #[error(
+        "the worker is build `{theirs}`, the supervisor is build `{ours}`: install both from one release"
+    )]
     Build {
         /// Ours.
         ours: String,
@@ -59,7 +61,12 @@ impl Hello {
     /// The greeting of this build in the given role.
     #[must_use]
     pub fn new(role: &str, session: SessionId) -> Self {
-        Self { version: PROTOCOL_VERSION, build: BUILD.to_owned(), role: role.to_owned(), session }
+        Self {
+            version: PROTOCOL_VERSION,
+            build: BUILD.to_owned(),
+            role: role.to_owned(),
+            session,
+        }
     }
 
     /// Checks a peer's greeting.
