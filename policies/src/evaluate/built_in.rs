@@ -75,7 +75,12 @@ fn command(policy: &Policy, simple: &Simple, writes: &[Write], facts: &Facts) ->
         .iter()
         .filter_map(|write| written(policy, write, facts))
         .reduce(Word::or_stricter);
-    [unread, variable, written]
+    let started = loader::option(simple).map(|option| {
+        let reason = format!("`{option}` starts another program");
+        Word::built_in(Decision::Ask, "started-by-option", reason)
+            .instead("run that program itself")
+    });
+    [unread, variable, started, written]
         .into_iter()
         .flatten()
         .reduce(Word::or_stricter)

@@ -22,6 +22,57 @@ pub(super) fn variable(simple: &Simple) -> Option<(String, &'static str)> {
     })
 }
 
+/// Options by which a program that only looks, sorts or packs starts another one; lists are words
+/// between blanks.
+const STARTING: &[(&str, &str)] = &[
+    ("rg", "--pre --hostname-bin"),
+    ("sort gsort", "--compress-program"),
+    (
+        "tar gtar bsdtar",
+        "--to-command --checkpoint-action --rsh-command --info-script --new-volume-script",
+    ),
+    ("zip", "-TT --unzip-command"),
+    ("man", "-P --pager -H --html"),
+    ("scp sftp", "-S -D"),
+    ("split gsplit", "--filter"),
+    ("less more", "+!"),
+    ("vim vi nvim view ex", "+! +:! -c!"),
+];
+
+/// The first such option that a simple command has.
+pub(super) fn option(simple: &Simple) -> Option<String> {
+    let name = simple.name()?;
+    let holds = |list: &str| list.split_whitespace().any(|known| known == name);
+    let (_, options) = STARTING.iter().find(|(names, _)| holds(names))?;
+    let words: Vec<&str> = simple.literals().collect();
+    let ended = words.iter().take_while(|word| **word != "--");
+    let found = ended.enumerate().find(|(at, word)| {
+        options.split_whitespace().any(|option| match option {
+            "-c!" => {
+                *word == &"-c"
+                    && words
+                        .get(at + 1)
+                        .is_some_and(|next| next.trim_start_matches(':').starts_with('!'))
+            }
+            _ if option.starts_with('+') => word.starts_with(option),
+            _ if option.starts_with("--") => {
+                let long = word.split('=').next().unwrap_or(word);
+                // A long option may be cut short.
+                long == option
+                    || (long.len() >= 6
+                        && long != "--checkpoint"
+                        && name != "rg"
+                        && option.starts_with(long))
+            }
+            _ => *word == &option,
+        })
+    });
+    // Messages at checkpoints start nothing.
+    found
+        .map(|(_, word)| (*word).to_owned())
+        .filter(|word| !word.contains("checkpoint-action=") || word.contains("exec"))
+}
+
 /// An argument of the form `NAME=VALUE`.
 fn assignment(word: &Word) -> Option<(&str, Option<&str>, &str)> {
     let (name, text) = word.text.split_once('=')?;

@@ -30,6 +30,7 @@ const RESERVED: &[&str] = &[
     "default",
     "not-understood",
     "loader-variable",
+    "started-by-option",
     "protected-name",
     "outside-view",
     "hidden",

@@ -141,6 +141,9 @@ fn known(name: &str, words: &[String], found: &mut Vec<Output>) {
         "unzip" | "cpio" | "unrar" | "7z" | "7za" | "patch" | "csplit" | "split" => {
             found.extend(output(".", true));
         }
+        "git" if rewrites_remotes(&operands(name, words)) => {
+            found.extend(output(".git/config", true));
+        }
         "git"
             if words
                 .iter()
@@ -150,6 +153,14 @@ fn known(name: &str, words: &[String], found: &mut Vec<Output>) {
         }
         _ => {}
     }
+}
+
+/// `git remote set-url`: where the next push goes.
+fn rewrites_remotes(operands: &[&str]) -> bool {
+    let rewriting = ["set-url", "add", "rename", "remove", "rm", "set-branches"];
+    matches!(operands, ["remote", verb, ..] if rewriting.contains(verb))
+        || matches!(operands, ["config", key, _, ..]
+            if key.to_lowercase().starts_with("remote.") || key.to_lowercase().starts_with("url."))
 }
 
 /// `npx prettier`, `uv run ruff`: the program that is started.
