@@ -103,7 +103,11 @@ pub fn outsiders(workspace: &Workspace) -> Vec<String> {
         }
     }
     for (outsider, keepers) in drawn::KEPT_APART {
-        for one in workspace.crates.iter().filter(|one| one.name != drawn::TESTS) {
+        for one in workspace
+            .crates
+            .iter()
+            .filter(|one| one.name != drawn::TESTS)
+        {
             if one.outsiders.contains(*outsider) && !keepers.contains(&one.name.as_str()) {
                 objections.push(format!(
                     "`{}` names `{outsider}`, which is not its to name",
