@@ -33,6 +33,10 @@ pub(super) fn judge(
         Kind::Plain => None,
     };
     match (own, said) {
+        // Of two that ask, the rule that a person wrote says more.
+        (Some(own), Some(said)) if said.decision == Decision::Ask && !own.unread => {
+            said.or_stricter(own)
+        }
         (Some(own), Some(said)) => own.or_stricter(said),
         (Some(word), None) | (None, Some(word)) => word,
         (None, None) => contained(),
