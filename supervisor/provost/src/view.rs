@@ -71,10 +71,14 @@ impl View {
         &self.calls
     }
 
-    /// A line about the session itself (`session`, `certificate`, `workspace`).
+    /// A line about the session itself (`session`, `certificate`, `workspace`). Paths and names in it
+    /// are a stranger's.
     pub(crate) fn head(&mut self, kind: &str, text: &str) {
         match self.format {
-            Format::Text => self.line(&self.paint("2", &format!("{kind:<11} {text}"))),
+            Format::Text => {
+                let text = escape(text, false);
+                self.line(&self.paint("2", &format!("{kind:<11} {text}")));
+            }
             Format::StreamJson => self.emit(kind, json!({ "text": text })),
             Format::Json => {}
         }

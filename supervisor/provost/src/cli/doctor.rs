@@ -1,17 +1,21 @@
 //! `provost doctor`: what this machine holds, each right by what, and one exact remedy each.
+//!
+//! It builds a real box around an empty folder and proves it as a session's is proven.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use policies::parse::Source;
-use protocol::{Floor, Right, bounds};
+use protocol::{Floor, Right, bounds, jail::Identity};
 use serde_json::json;
-use supervisor_sandbox::{find_worker, free_uid, situation};
+use supervisor_core::{Certificate, RightState};
+use supervisor_record::Places;
+use supervisor_sandbox::{ClaimedUid, find_worker, free_uid};
 
 use super::args::DoctorArgs;
 use crate::{
     exit::{DONE, Failure, REFUSED_AT_START},
     output,
-    session::{held_by, own_places, setup},
+    session::{held_by, own_places, setup, trial},
 };
 
 /// `provost doctor`
@@ -19,84 +23,155 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let refused = |error: &dyn std::fmt::Display| Failure::new(REFUSED_AT_START, error.to_string());
     let places = own_places()?;
     let worker = find_worker().map_err(|error| refused(&error))?;
-    let source = setup::find("default", &places).ok_or_else(|| refused(&"no default policy"))?;
-    let sources: [Source; 1] = [source];
-    let policy =
-        policies::parse::load(&sources, &|name| setup::find(name, &places)).map_err(|faults| {
-            refused(
-                &faults
-                    .first()
-                    .map(|f| f.rendered.clone())
-                    .unwrap_or_default(),
-            )
-        })?;
-    let claim = nix::unistd::geteuid()
-        .is_root()
-        .then(|| free_uid(places.runtime(), None))
-        .transpose();
+    let path = worker.path().display().to_string();
+    let policy = default_policy(&places)?;
+    let root = nix::unistd::geteuid().is_root();
+    let claim = root.then(|| free_uid(places.runtime(), None)).transpose();
     let claim = claim.map_err(|error| refused(&error))?;
+    let identity = claim.as_ref().map(ClaimedUid::identity);
     let scratch = places
         .runtime()
         .join(format!("doctor-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).map_err(|error| refused(&error))?;
-    let found = situation(&worker, &policy.settings, &scratch, claim.as_ref());
-    // An empty folder of ours; one that stays is swept with the runtime folder.
-    let _ = std::fs::remove_dir(&scratch);
+    let proven = prepare(&scratch, identity)
+        .map_err(|error| refused(&error))
+        .and_then(|()| trial(&places, worker, &policy, identity, &scratch));
+    // Folders of ours with nothing in them; what stays is swept with the runtime folder.
+    let _ = std::fs::remove_dir_all(&scratch);
 
-    let starts = found.namespaces.is_ok() && found.landlock_abi.is_some() && found.arch_ok;
-    let remedy = found.namespaces.as_ref().err().cloned();
-    let rights: Vec<_> = Right::ALL
+    let rights: Vec<(Right, Floor, Option<RightState>)> = Right::ALL
         .iter()
         .map(|&right| {
-            let floor = policy
-                .settings
-                .confinement
-                .rights
-                .get(&right)
-                .copied()
-                .unwrap_or(Floor::Required);
-            (right, floor, held_by(right, true))
+            let floor = policy.settings.confinement.rights.get(&right).copied();
+            let state = proven.as_ref().ok().and_then(|certificate| {
+                certificate
+                    .rights
+                    .iter()
+                    .find(|state| state.right == right)
+                    .cloned()
+            });
+            (right, floor.unwrap_or(Floor::Required), state)
         })
         .collect();
+    let starts = proven
+        .as_ref()
+        .is_ok_and(|certificate| certificate.broken().next().is_none());
     if args.json {
-        let rights: Vec<_> = rights
-            .iter()
-            .map(|(right, floor, by)| json!({ "right": right, "floor": floor, "held": starts, "by": by, "remedy": remedy }))
-            .collect();
-        let object = json!({
-            "v": 1, "starts": starts, "kernel": found.kernel, "arch": found.arch,
-            "landlock_abi": found.landlock_abi, "situation": if starts { "A" } else { "none" },
-            "cause": remedy, "worker": worker.path().display().to_string(), "rights": rights,
-            "bounds": bounds::TABLE.iter().map(|b| json!({ "name": b.name, "value": b.value, "reason": b.reason })).collect::<Vec<_>>(),
-        });
-        output::out(&format!("{object}\n"));
+        output::out(&format!("{}\n", as_json(&path, &proven, &rights, starts)));
     } else {
-        let abi = found
-            .landlock_abi
-            .map_or_else(|| "not reached".to_owned(), |abi| format!("ABI {abi}"));
-        output::out(&format!(
-            "kernel    {} ({})\nlandlock  {abi}\nworker    {}\n",
-            found.kernel,
-            found.arch,
-            worker.path().display()
-        ));
-        match &remedy {
-            None => output::out(
-                "jail      situation A: namespaces, Landlock, seccomp; a real box was built and taken down\n\n",
-            ),
-            Some(cause) => output::out(&format!("jail      cannot be built here: {cause}\n\n")),
-        }
-        for (right, floor, by) in rights {
-            let state = if starts { "held" } else { "NOT held" };
-            output::out(&format!(
-                "{:<20} {:<9} {state:<9} {by}\n",
-                right.as_str(),
-                format!("{floor:?}").to_lowercase()
-            ));
-        }
-        output::out(
-            "\nEach session proves these by probes from inside its own jail: provost certificate SESSION\n",
-        );
+        tell(&path, &proven, &rights);
     }
     Ok(ExitCode::from(if starts { DONE } else { REFUSED_AT_START }))
+}
+
+fn default_policy(places: &Places) -> Result<policies::Policy, Failure> {
+    let refused = |why: String| Failure::new(REFUSED_AT_START, why);
+    let source =
+        setup::find("default", places).ok_or_else(|| refused("no default policy".to_owned()))?;
+    let sources: [Source; 1] = [source];
+    policies::parse::load(&sources, &|name| setup::find(name, places)).map_err(|faults| {
+        refused(
+            faults
+                .first()
+                .map(|fault| fault.rendered.clone())
+                .unwrap_or_default(),
+        )
+    })
+}
+
+/// An empty folder that the box can own.
+fn prepare(scratch: &Path, identity: Option<Identity>) -> std::io::Result<()> {
+    let tree = scratch.join("tree");
+    std::fs::create_dir_all(&tree)?;
+    if let Some(identity) = identity {
+        std::os::unix::fs::chown(&tree, Some(identity.uid), Some(identity.gid))?;
+    }
+    Ok(())
+}
+
+/// Why a right is not held here, and what to do.
+fn cause(state: Option<&RightState>, proven: &Result<Certificate, Failure>) -> Option<String> {
+    match (state, proven) {
+        (Some(state), _) if state.held => None,
+        (Some(state), _) => {
+            let found = state.probes.iter().filter(|probe| !probe.held());
+            let found: Vec<_> = found
+                .map(|probe| format!("{}: {}", probe.case, probe.answer))
+                .collect();
+            Some(format!(
+                "{}; update the kernel, or make the right `preferred`",
+                found.join(", ")
+            ))
+        }
+        (None, Err(failure)) => Some(failure.message.clone()),
+        (None, Ok(_)) => Some("no probe spoke of it".to_owned()),
+    }
+}
+
+fn as_json(
+    worker: &str,
+    proven: &Result<Certificate, Failure>,
+    rights: &[(Right, Floor, Option<RightState>)],
+    starts: bool,
+) -> serde_json::Value {
+    let certificate = proven.as_ref().ok();
+    let rights = rights.iter().map(|(right, floor, state)| {
+        let held = state.as_ref().is_some_and(|state| state.held);
+        json!({ "right": right, "floor": floor, "held": held, "by": held_by(*right, true),
+            "remedy": cause(state.as_ref(), proven) })
+    });
+    let bounds = bounds::TABLE.iter();
+    let bounds = bounds.map(|b| json!({ "name": b.name, "value": b.value, "reason": b.reason }));
+    json!({
+        "v": 1, "starts": starts, "worker": worker,
+        "kernel": kernel(), "arch": std::env::consts::ARCH,
+        "situation": certificate.map_or("none", |certificate| certificate.situation.as_str()),
+        "landlock_abi": certificate.map(|certificate| certificate.abi),
+        "cause": proven.as_ref().err().map(|failure| failure.message.clone()),
+        "rights": rights.collect::<Vec<_>>(), "bounds": bounds.collect::<Vec<_>>(),
+    })
+}
+
+fn tell(
+    worker: &str,
+    proven: &Result<Certificate, Failure>,
+    rights: &[(Right, Floor, Option<RightState>)],
+) {
+    let mut text = format!(
+        "kernel    {} ({})\nworker    {worker}\n",
+        kernel(),
+        std::env::consts::ARCH
+    );
+    match proven {
+        Ok(certificate) => text.push_str(&format!(
+            "jail      built, proven and taken down: {}\n\n",
+            certificate.line()
+        )),
+        Err(failure) => {
+            text.push_str(&format!(
+                "jail      cannot be built here: {}\n\n",
+                failure.message
+            ));
+        }
+    }
+    for (right, floor, state) in rights {
+        let floor = format!("{floor:?}").to_lowercase();
+        let held = state.as_ref().is_some_and(|state| state.held);
+        let word = if held { "held" } else { "NOT held" };
+        let by = held_by(*right, true);
+        text.push_str(&format!(
+            "{:<20} {floor:<9} {word:<9} {by}\n",
+            right.as_str()
+        ));
+        if let (false, Some(_), Some(cause)) = (held, state, cause(state.as_ref(), proven)) {
+            text.push_str(&format!("{:>31} {cause}\n", "remedy:"));
+        }
+    }
+    output::out(&text);
+}
+
+fn kernel() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
 }

@@ -65,10 +65,9 @@ pub(super) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
         }
         for (change, by) in &changes.protected {
             output::out(&format!(
-                "{} (protected: {by}; apply with --protected {}={})\n",
+                "{} (protected: {by}; apply with --protected {})\n",
                 line(change),
-                escape(&change.path, false),
-                digest(change)
+                approval(change)
             ));
         }
         return Ok(ExitCode::SUCCESS);
@@ -91,10 +90,10 @@ pub(super) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
             Failure::new(USAGE, format!("--protected `{word}` is not PATH=DIGEST"))
                 .help("`provost diff --list` shows the digests")
         })?;
-        let found = changes
-            .protected
-            .iter()
-            .find(|(change, _)| change.path == path && digest(change) == wanted);
+        let found = changes.protected.iter().find(|(change, _)| {
+            let shown = escape(&change.path, false);
+            (change.path == path || shown == path) && digest(change) == wanted
+        });
         let (change, _) = found.ok_or_else(|| {
             Failure::new(
                 USAGE,
@@ -123,10 +122,9 @@ pub(super) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     ));
     for (change, by) in left {
         output::err(&format!(
-            "not applied: {} (protected: {by}; --protected {}={})\n",
+            "not applied: {} (protected: {by}; --protected {})\n",
             line(change),
-            escape(&change.path, false),
-            digest(change)
+            approval(change)
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -228,4 +226,43 @@ fn line(change: &Change) -> String {
 /// The digest by which a protected change is approved.
 fn digest(change: &Change) -> String {
     session::digest_of(change).short().to_owned()
+}
+
+/// What approves a protected change, as one word of a shell: people paste it, and the name is the
+/// session's own.
+fn approval(change: &Change) -> String {
+    let word = format!("{}={}", escape(&change.path, false), digest(change));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._/=+@%,:-".contains(c);
+    if word.chars().all(plain) {
+        word
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::reader::Node;
+
+    use super::*;
+
+    #[test]
+    fn a_pasted_approval_is_one_word() {
+        let shown = |path: &str| {
+            approval(&Change {
+                path: path.to_owned(),
+                before: None,
+                after: Some(Node {
+                    kind: NodeKind::File,
+                    mode: 0o644,
+                    size: 0,
+                    digest: None,
+                }),
+                lines: None,
+            })
+        };
+        assert!(shown(".github/x.yml").starts_with(".github/x.yml="));
+        assert!(shown(".github/$(id)").starts_with("'.github/$(id)="));
+        assert!(shown(".github/a'b").starts_with("'.github/a'\\''b="));
+    }
 }

@@ -213,6 +213,55 @@ async fn run_in(
     Ok((conducted, certificate, place))
 }
 
+/// Builds a box around an empty folder, proves it as a session's is proven, and takes it down again.
+///
+/// # Errors
+/// What a session here would fail with.
+pub(crate) fn trial(
+    places: &supervisor_record::Places,
+    worker: WorkerBinary,
+    policy: &policies::Policy,
+    identity: Option<protocol::jail::Identity>,
+    folder: &std::path::Path,
+) -> Result<Certificate, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(BUG, format!("no runtime: {error}")))?;
+    let spec = place::trial_spec(places, policy, identity, folder)?;
+    let worker = Arc::new(worker);
+    let proven = async {
+        let jail = launch(&spec, &worker).await?;
+        let lost = |error: std::io::Error| {
+            Failure::new(REFUSED_AT_START, format!("a link failed: {error}"))
+        };
+        let (inbox, _messages) = mpsc::unbounded_channel();
+        let link = jail.hands.try_clone().map_err(lost)?;
+        let hands = links::Hands::start(link, inbox).map_err(lost)?;
+        let at = certify::Circumstances {
+            places,
+            spec: &spec,
+            policy,
+            worker: &worker,
+            facts: &jail.facts,
+            nonce: place::random_hex(16)?,
+            hidden: Vec::new(),
+            folder,
+        };
+        let certificate = certify::certify(&hands, &at).await;
+        end(jail).await;
+        certificate.map_err(|why| {
+            Failure::new(
+                REFUSED_AT_START,
+                format!("the box could not be proven: {why}"),
+            )
+        })
+    };
+    let certificate = tokio::task::LocalSet::new().block_on(&runtime, proven);
+    runtime.shutdown_timeout(bounds::COMMAND_GRACE);
+    certificate
+}
+
 /// Starts the jail on a thread that may block.
 async fn launch(spec: &JailSpec, worker: &Arc<WorkerBinary>) -> Result<Jail, Failure> {
     let (spec, worker) = (spec.clone(), Arc::clone(worker));

@@ -253,6 +253,27 @@ impl Place {
     }
 }
 
+/// The spec of a box around an empty folder, for `doctor`.
+pub(super) fn trial_spec(
+    places: &Places,
+    policy: &policies::Policy,
+    identity: Option<protocol::jail::Identity>,
+    folder: &std::path::Path,
+) -> Result<JailSpec, Failure> {
+    let session = session_id()?;
+    let private = places.all().map(std::path::Path::to_owned);
+    let place = SessionPlace {
+        session: &session,
+        workspace: std::path::Path::new("/srv/doctor"),
+        tree: &folder.join("tree"),
+        settings: &policy.settings,
+        identity,
+        home: std::path::Path::new("/home/agent"),
+        private: &private,
+    };
+    jail_spec(&place, &Host::look()).map_err(|error| Failure::new(CONFIG, error.to_string()))
+}
+
 /// The facts of a session that would be started here now.
 pub(crate) fn explained_facts(workspace: &std::path::Path) -> policies::Facts {
     let host = Host::look();

@@ -122,6 +122,10 @@ impl Layer {
             let by = policies::protected(&change.path, extra)
                 .or_else(|| is_git_link(&change).then(|| "a .git that is no folder".to_owned()))
                 .or_else(|| {
+                    is_new_head(&change)
+                        .then(|| "a HEAD can make its folder a repository".to_owned())
+                })
+                .or_else(|| {
                     let inside = |root: &String| below(&change.path, root);
                     repositories
                         .iter()
@@ -227,6 +231,19 @@ fn is_git_link(change: &Change) -> bool {
     name.eq_ignore_ascii_case(".git") && after.is_some_and(|kind| kind != NodeKind::Folder)
 }
 
+/// A new HEAD outside `.git`: what else git needs to take its folder for a repository may have been
+/// there before, or lie elsewhere by a `commondir`.
+fn is_new_head(change: &Change) -> bool {
+    let (folder, name) = change.path.rsplit_once('/').unwrap_or(("", &change.path));
+    let in_git = folder
+        .split('/')
+        .any(|part| part.eq_ignore_ascii_case(".git"));
+    change.before.is_none()
+        && change.after.is_some()
+        && name.eq_ignore_ascii_case("HEAD")
+        && !in_git
+}
+
 /// Folders that got a HEAD, objects and refs: git takes each for a repository, hooks and all.
 fn new_repositories(changes: &[Change]) -> Vec<String> {
     let added = |path: String| {
@@ -290,6 +307,11 @@ mod tests {
         let planted = ["x/HEAD", "x/objects/a", "x/refs", "y/HEAD", "y/refs"];
         let planted = planted.map(|path| added(path, NodeKind::File));
         assert_eq!(new_repositories(&planted), ["x"]);
+        // With a `commondir` the rest of the repository lies anywhere, or came with an earlier apply.
+        assert!(is_new_head(&added("x/HEAD", NodeKind::File)));
+        assert!(is_new_head(&added("head", NodeKind::Symlink)));
+        assert!(!is_new_head(&added(".git/HEAD", NodeKind::File)));
+        assert!(!is_new_head(&added(".git/logs/HEAD", NodeKind::File)));
         assert!(below("x/hooks/post-checkout", "x") && !below("xy/a", "x"));
     }
 }
