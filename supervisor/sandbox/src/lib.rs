@@ -1,9 +1,9 @@
 //! Builds jails: finds the worker, starts it in a box, and speaks the first words with it.
 //!
 //! [`jail_spec`] says what a session will see; [`launch`] starts `provost-worker jail` with it and
-//! hands back two links and a [`Process`] to kill; [`run_reader`] sends a reader on one errand;
-//! [`situation`] tells what this host can hold. All of it blocks, each wait within a bound, so a
-//! caller with an event loop calls it from a thread for blocking work.
+//! hands back two links and a [`Process`] to kill; [`run_reader`] sends a reader on one errand.
+//! All of it blocks, each wait within a bound, so a caller with an event loop calls it from a thread
+//! for blocking work.
 //!
 //! What is absent: policy, record, decisions, `fork`. The supervisor never forks itself: the one
 //! thread of `spawner` uses posix_spawn.
@@ -13,7 +13,6 @@ mod launch;
 mod link;
 mod process;
 mod reader;
-mod situation;
 mod spawner;
 mod view;
 mod worker;
@@ -23,6 +22,5 @@ pub use launch::{Facts, Jail, LaunchError, launch};
 pub use link::{pipe_pair, send_order};
 pub use process::{Process, Stuck};
 pub use reader::{ReaderError, run_reader};
-pub use situation::{Situation, situation};
 pub use view::{Host, SessionPlace, ViewError, command_environment, jail_spec};
 pub use worker::{WorkerBinary, WorkerMissing, find_worker};
