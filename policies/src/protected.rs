@@ -96,7 +96,15 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// What of a git folder is data that git itself checks.
-const GIT_DATA: &[&str] = &["objects", "refs", "packed-refs", "head", "index", "logs"];
+const GIT_DATA: &[&str] = &[
+    "objects",
+    "refs",
+    "packed-refs",
+    "head",
+    "index",
+    "index.lock",
+    "logs",
+];
 
 /// Why the path is protected, `None` if it is not. `extra` are the policy's own patterns.
 ///

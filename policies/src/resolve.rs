@@ -252,6 +252,13 @@ fn here(text: &str) -> String {
             return format!(".{rest}");
         }
     }
+    for name in ["$(git rev-parse --git-dir)", "`git rev-parse --git-dir`"] {
+        if let Some(rest) = text.strip_prefix(name)
+            && (rest.is_empty() || rest.starts_with('/'))
+        {
+            return format!(".git{rest}");
+        }
+    }
     for name in ["$HOME", "${HOME}", "${HOME:?}"] {
         if let Some(rest) = text.strip_prefix(name)
             && (rest.is_empty() || rest.starts_with('/'))
