@@ -33,6 +33,15 @@ use crate::{
     view,
 };
 
+/// How readily the kernel ends a session's processes where memory runs out, from 0 to 1000.
+const OOM_SCORE: &str = "500";
+
+/// Shares of the account's limits that its user namespace may use.
+const WATCHES: [(&str, &str); 2] = [
+    ("max_inotify_instances", "48"),
+    ("max_inotify_watches", "65536"),
+];
+
 /// Which of the two processes this is, after [`build`].
 #[derive(Debug)]
 pub enum Role {
@@ -125,6 +134,8 @@ pub fn build(spec: &JailSpec, keep: &[BorrowedFd<'_>]) -> Result<Role, Unfit> {
     }
     // Where the kernel has no Landlock nothing else is worth building.
     crate::domain::kernel(spec.pretend_abi)?;
+    // Where memory runs out the session goes first. Where /proc is read-only it goes by its size.
+    let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     let parent = getppid();
     descriptors::close_all_but(keep).step("close descriptors")?;
     // Whatever the starter ignored or blocked: a child's end must be told, a gone reader must not
@@ -222,7 +233,13 @@ fn make_namespaces() -> Result<(), Unfit> {
     unshare(flags).map_err(|errno| Unfit::new("make namespaces", remedy(errno)))?;
     fs::write("/proc/self/setgroups", "deny").step("deny setgroups")?;
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).step("map the user")?;
-    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).step("map the group")
+    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).step("map the group")?;
+    // Watches count for the account too: a session takes a share of them, never the account's last.
+    // Where /proc/sys is read-only the account's own limit remains.
+    for (name, value) in WATCHES {
+        let _ = fs::write(format!("/proc/sys/user/{name}"), value);
+    }
+    Ok(())
 }
 
 /// The cause of a refusal to make namespaces, and the one thing to do.

@@ -1,10 +1,12 @@
 //! Opens and removes what a dead session left, whatever lies in it.
 
+use std::collections::hash_map::RandomState;
 use std::ffi::CString;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, renameat2};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
@@ -14,6 +16,10 @@ use crate::place::{self, Kind};
 
 /// Names that are read at once, so that a folder of millions costs no more memory.
 const BATCH: u64 = 10_000;
+
+/// Levels below the root from which a folder is moved up to the root: each step costs Landlock a walk
+/// over all levels above it, and a session's tree may be a hundred thousand deep.
+const DEEP: usize = 128;
 
 /// Opens the root of a sealed tree; a session may have closed its own root folder.
 pub(crate) fn open_root(path: &str) -> Result<OwnedFd, Trouble> {
@@ -51,6 +57,9 @@ pub(crate) fn remove(folder: &str) -> Result<(), Trouble> {
         fchmod(&here, Mode::S_IRWXU).at("cannot open", folder)?;
     }
     let identity = status.identity;
+    let root = here.try_clone().at("cannot open", folder)?;
+    // A name that the session could not take beforehand.
+    let mut free = RandomState::new().build_hasher().finish();
     let mut levels = vec![Level {
         name: c"".to_owned(),
         identity,
@@ -61,6 +70,13 @@ pub(crate) fn remove(folder: &str) -> Result<(), Trouble> {
             level.pending = sweep(&here, folder)?;
         }
         if let Some(name) = level.pending.pop() {
+            if levels.len() > DEEP
+                && let Some(up) = lift(&here, &name, &root, &mut free)
+                && let Some(top) = levels.first_mut()
+            {
+                top.pending.push(up);
+                continue;
+            }
             let (next, identity) = open_closed(&here, &name).at("cannot open in", folder)?;
             levels.push(Level {
                 name,
@@ -86,6 +102,18 @@ pub(crate) fn remove(folder: &str) -> Result<(), Trouble> {
         }
     }
     Ok(())
+}
+
+/// Moves a folder up to the root under a name that is free; `None` leaves it where it is, and it is
+/// emptied there.
+fn lift(here: &OwnedFd, name: &CString, root: &OwnedFd, free: &mut u64) -> Option<CString> {
+    *free = free.wrapping_add(1);
+    // The kernel moves a folder only if its `..` can be written.
+    open_closed(here, name).ok()?;
+    let up = CString::new(format!(".provost-deep-{free:x}")).ok()?;
+    let flags = RenameFlags::RENAME_NOREPLACE;
+    renameat2(here, name.as_c_str(), root, up.as_c_str(), flags).ok()?;
+    Some(up)
 }
 
 /// Removes what can go at once; answers the folders that must be emptied first. Nothing to answer
