@@ -109,6 +109,15 @@ impl Place {
         self.lock.folder().join("tree")
     }
 
+    /// Makes the empty folder that becomes the session's tree.
+    pub(crate) fn make_tree(&self) -> Result<(), Failure> {
+        let tree = self.tree();
+        std::fs::create_dir(&tree).map_err(|error| {
+            let message = format!("cannot make `{}`: {error}", tree.display());
+            Failure::new(REFUSED_AT_START, message)
+        })
+    }
+
     /// Copies the workspace in; hidden files and declared databases stay out.
     pub(crate) async fn copy_in(
         &mut self,
@@ -116,12 +125,6 @@ impl Place {
         view: &mut View,
     ) -> Result<(), Failure> {
         let tree = self.tree();
-        std::fs::create_dir(&tree).map_err(|error| {
-            Failure::new(
-                REFUSED_AT_START,
-                format!("cannot make `{}`: {error}", tree.display()),
-            )
-        })?;
         let errand = Errand::CopyIn {
             workspace: saved.setup.workspace.display().to_string(),
             tree: tree.display().to_string(),
