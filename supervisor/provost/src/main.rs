@@ -4,6 +4,7 @@ mod approve;
 mod cli;
 mod exit;
 mod harden;
+mod input;
 mod output;
 mod session;
 mod view;
@@ -16,7 +17,7 @@ fn main() -> ExitCode {
         Err(failure) => return failure.report(),
     };
     match cli::run(keys) {
-        Ok(code) => code,
+        Ok(code) => output::settle(code),
         Err(failure) => failure.report(),
     }
 }

@@ -10,6 +10,7 @@ use supervisor_record::Places;
 use crate::{
     exit::{CONFIG, Failure, USAGE},
     harden::Keys,
+    input,
     session::Saved,
 };
 
@@ -36,17 +37,9 @@ pub(super) struct Chosen {
 
 /// Reads a conversation file.
 pub(super) fn read_script(path: &Path) -> Result<String, Failure> {
-    let failed =
-        |why: String| Failure::new(CONFIG, format!("--script `{}`: {why}", path.display()));
-    let size = std::fs::metadata(path)
-        .map_err(|error| failed(error.to_string()))?
-        .len();
-    if size > SCRIPT {
-        return Err(failed(format!(
-            "it has {size} bytes, the bound is {SCRIPT}"
-        )));
-    }
-    std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))
+    let failed = |why: &str| Failure::new(CONFIG, format!("--script `{}`: {why}", path.display()));
+    let text = input::read(path, SCRIPT, false).map_err(|why| failed(&why))?;
+    text.ok_or_else(|| failed("there is no such file"))
 }
 
 /// For a new session.

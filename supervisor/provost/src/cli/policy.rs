@@ -44,10 +44,8 @@ pub(super) fn run(command: PolicyCommand) -> Result<ExitCode, Failure> {
 fn check(file: &Path, json: bool) -> Result<ExitCode, Failure> {
     let places = own_places()?;
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Failure::new(CONFIG, format!("cannot read the policy `{name}`: {error}"))
-            .help("name a policy file")
-    })?;
+    let text = setup::read_policy(file, false)?;
+    let text = text.ok_or_else(|| Failure::new(CONFIG, format!("no policy file `{name}`")))?;
     // A workspace's own policy is judged as what it is: it may only tighten.
     let project = file.file_name().is_some_and(|name| name == ".provost.toml");
     let layer = if project {

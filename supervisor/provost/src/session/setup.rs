@@ -1,12 +1,7 @@
 //! From the command line to what a session needs: the policy in layers, the mode in force, the
 //! workspace, the databases. Each fault names its place and what to do.
 
-use std::{
-    fs::OpenOptions,
-    io::Read as _,
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use policies::{
     Database, Facts, LayerName, Mode, Policy,
@@ -18,6 +13,7 @@ use supervisor_record::Places;
 use crate::{
     cli::SetupArgs,
     exit::{CONFIG, Failure, REFUSED_AT_START, USAGE},
+    input,
 };
 
 /// Name of a workspace's own policy, which can only tighten.
@@ -125,7 +121,7 @@ pub(crate) fn policy(
         ))
     })?;
     let mut sources = Vec::new();
-    if let Some(text) = read_bounded(Path::new(ORGANISATION_POLICY), false)? {
+    if let Some(text) = read_policy(Path::new(ORGANISATION_POLICY), false)? {
         sources.push(Source {
             name: ORGANISATION_POLICY.to_owned(),
             text,
@@ -137,7 +133,7 @@ pub(crate) fn policy(
     let file = workspace.join(PROJECT_POLICY);
     let mut policy = without_project.clone();
     // What comes from the workspace is untrusted: never through a link, and it can only tighten.
-    if let Some(text) = read_bounded(&file, true)? {
+    if let Some(text) = read_policy(&file, true)? {
         notices.push(format!(
             "`{PROJECT_POLICY}` of the workspace tightens the policy"
         ));
@@ -152,6 +148,12 @@ pub(crate) fn policy(
     if !policy.settings.network.allow.is_empty() {
         let hosts = policy.settings.network.allow.len();
         notices.push(format!("the policy allows {hosts} host(s), but sessions have no network in this release: nothing is reachable"));
+    }
+    let limits = policy.settings.limits;
+    if limits.disk != policies::Limits::default().disk {
+        notices.push(
+            "limits.disk bounds each file here, not all of a session's files together".to_owned(),
+        );
     }
     let given = mode.map(|word| {
         Mode::parse(word).ok_or_else(|| {
@@ -188,9 +190,18 @@ fn load(sources: &[Source], find: &dyn Fn(&str) -> Option<Source>) -> Result<Pol
     })
 }
 
-/// A policy by name or file.
+/// A policy by name or file. One that is there and cannot be read is a fault and never replaced by
+/// another of the same name: its text is then one that no policy may have, and loading tells why.
 pub(crate) fn find(name: &str, places: &Places) -> Option<Source> {
     let layer = LayerName::User;
+    let source = |name: String, text| Some(Source { name, text, layer });
+    let broken = |file: &Path, failure: &Failure| {
+        let why = failure.message.replace(['"', '\\', '\n'], "'");
+        source(
+            file.display().to_string(),
+            format!("cannot-be-read = \"{why}\"\n"),
+        )
+    };
     let is_name = name
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
@@ -199,67 +210,28 @@ pub(crate) fn find(name: &str, places: &Places) -> Option<Source> {
             .config()
             .join("policies")
             .join(format!("{name}.toml"));
-        if let Ok(Some(text)) = read_bounded(&file, false) {
-            return Some(Source {
-                name: file.display().to_string(),
-                text,
-                layer,
-            });
+        match read_policy(&file, false) {
+            Ok(Some(text)) => return source(file.display().to_string(), text),
+            Ok(None) => {}
+            Err(failure) => return broken(&file, &failure),
         }
         if let Some(text) = parse::profile(name) {
-            return Some(Source {
-                name: format!("built-in:{name}"),
-                text: text.to_owned(),
-                layer,
-            });
+            return source(format!("built-in:{name}"), text.to_owned());
         }
     }
-    let text = read_bounded(Path::new(name), false).ok().flatten()?;
-    Some(Source {
-        name: name.to_owned(),
-        text,
-        layer,
-    })
+    match read_policy(Path::new(name), false) {
+        Ok(text) => text.and_then(|text| source(name.to_owned(), text)),
+        Err(failure) => broken(Path::new(name), &failure),
+    }
 }
 
-/// A small text file; `None` if it does not exist. A link is refused where `strict`.
-fn read_bounded(path: &Path, strict: bool) -> Result<Option<String>, Failure> {
-    let failed = |why: String| {
-        Failure::new(
-            CONFIG,
-            format!("cannot read the policy `{}`: {why}", path.display()),
-        )
-        .help("a policy that cannot be read is not skipped: make it readable or remove it")
-    };
-    // A FIFO must not hold us: non-blocking, and only a regular file is read.
-    let flags = nix::libc::O_NONBLOCK | if strict { nix::libc::O_NOFOLLOW } else { 0 };
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Ok(file) => file,
-        Err(error)
-            if matches!(
-                error.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error.to_string())),
-    };
-    let metadata = file.metadata().map_err(|error| failed(error.to_string()))?;
-    if !metadata.is_file() {
-        return Err(failed("it is not a regular file".to_owned()));
-    }
-    if metadata.len() > POLICY_BYTES {
-        return Err(failed(format!(
-            "it has {} bytes, the bound is {POLICY_BYTES}",
-            metadata.len()
-        )));
-    }
-    let mut text = String::new();
-    file.take(POLICY_BYTES)
-        .read_to_string(&mut text)
-        .map_err(|error| failed(error.to_string()))?;
-    Ok(Some(text))
+/// A policy's text; `None` if the file does not exist. A link is refused where `strict`.
+pub(crate) fn read_policy(path: &Path, strict: bool) -> Result<Option<String>, Failure> {
+    input::read(path, POLICY_BYTES, strict).map_err(|why| {
+        let message = format!("cannot read the policy `{}`: {why}", path.display());
+        Failure::new(CONFIG, message)
+            .help("a policy that cannot be read is not skipped: make it readable or remove it")
+    })
 }
 
 /// Databases of the policy and of the command line, with their files.
