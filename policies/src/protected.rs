@@ -93,6 +93,28 @@ const NAMES: &[(&str, &str)] = &[
     ("config.fish", "shell start-up"),
     (".envrc", "direnv runs it"),
     (".gitconfig", "git runs what it names"),
+    (".mise.toml", "mise runs what it names"),
+    ("mise.toml", "mise runs what it names"),
+    (".tool-versions", "it decides which programs run"),
+    ("rust-toolchain", "it decides which compiler runs"),
+    ("rust-toolchain.toml", "it decides which compiler runs"),
+    (".yarnrc.yml", "yarn runs what it names"),
+    (".yarn", "yarn runs what lies in it"),
+    (".pnpmfile.cjs", "pnpm runs it"),
+    (".npmrc", "npm obeys it"),
+    (".pypirc", "it decides where uploads go"),
+    (".gdbinit", "the debugger runs it"),
+    (".lldbinit", "the debugger runs it"),
+    (".ssh", "ssh obeys it"),
+    ("sitecustomize.py", "python runs it at its start"),
+    ("usercustomize.py", "python runs it at its start"),
+    (".tmux.conf", "tmux runs it"),
+];
+
+/// Files that are protected in a folder of one name only: folder, file, why.
+const IN_FOLDER: &[(&str, &str, &str)] = &[
+    (".cargo", "config.toml", "cargo runs what it names"),
+    (".cargo", "config", "cargo runs what it names"),
 ];
 
 /// What of a git folder is data that git itself checks.
@@ -125,6 +147,12 @@ pub fn protected(path: &str, extra: &[String]) -> Option<String> {
         if let Some((name, reason)) = NAMES.iter().find(|(name, _)| name == part) {
             return Some(format!("{reason} ({name})"));
         }
+        if part.len() > 4 && part.ends_with(".pth") {
+            return Some("python runs its lines at its start (*.pth)".to_owned());
+        }
+    }
+    if let Some(reason) = in_folder(&parts, |part, name| part == name) {
+        return Some(reason);
     }
     extra
         .iter()
@@ -135,15 +163,39 @@ pub fn protected(path: &str, extra: &[String]) -> Option<String> {
 /// Why a path could be protected that is spelled with globs, as `.git*/x` and `.bash?c`. A glob counts
 /// from two characters on that it begins with: `*.md` is about Markdown.
 pub(crate) fn could_be_protected(path: &str, extra: &[String]) -> Option<String> {
-    protected(path, extra).or_else(|| {
-        path.split('/').find_map(|part| {
-            let open = part.find(['*', '?', '['])?;
-            let (name, reason) = NAMES
-                .iter()
-                .chain(&[(".git", "a repository's own folder")])
-                .find(|(name, _)| open >= 2 && glob::component(&fold(part), name, false))?;
-            Some(format!("{reason} ({name})"))
+    protected(path, extra)
+        .or_else(|| {
+            path.split('/').find_map(|part| {
+                let open = part.find(['*', '?', '['])?;
+                let (name, reason) = NAMES
+                    .iter()
+                    .chain(&[(".git", "a repository's own folder")])
+                    .find(|(name, _)| open >= 2 && glob::component(&fold(part), name, false))?;
+                Some(format!("{reason} ({name})"))
+            })
         })
+        .or_else(|| {
+            let parts: Vec<String> = path
+                .split('/')
+                .filter(|part| !part.is_empty())
+                .map(fold)
+                .collect();
+            in_folder(&parts, |part, name| {
+                part == name
+                    || part.find(['*', '?', '[']).is_some_and(|open| open >= 2)
+                        && glob::component(part, name, false)
+            })
+        })
+}
+
+/// Why a file of a folder is protected; `same` compares a part of the path with a name.
+fn in_folder(parts: &[String], same: impl Fn(&str, &str) -> bool) -> Option<String> {
+    parts.windows(2).find_map(|pair| {
+        let [folder, file] = pair else { return None };
+        let (within, name, reason) = IN_FOLDER
+            .iter()
+            .find(|(within, name, _)| same(folder, within) && same(file, name))?;
+        Some(format!("{reason} ({within}/{name})"))
     })
 }
 
@@ -153,6 +205,8 @@ fn fold(part: &str) -> String {
         .chars()
         // Characters that HFS+ ignores in names, with which `.git` can be written in disguise.
         .filter(|c| !matches!(*c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'))
+        // By way of upper case `ſ` becomes `s` and a ligature its letters, as in a case folding.
+        .flat_map(char::to_uppercase)
         .flat_map(char::to_lowercase)
         .collect();
     let trimmed = lower.trim_end_matches([' ', '.']);
@@ -217,6 +271,20 @@ mod tests {
             "git~1/config",
             ".git./config",
             ".provost.toml",
+            ".cargo/config.toml",
+            "sub/.Cargo/config",
+            "mise.toml",
+            "web/.npmrc",
+            ".yarn/releases/yarn.cjs",
+            "rust-toolchain.toml",
+            "lib/python3/site-packages/x.pth",
+            "sitecustomize.py",
+            ".ssh/config",
+            ".hu\u{17f}ky/pre-commit",
+            ".ba\u{17f}hrc",
+            ".lldbinit",
+            ".\u{212a}iro/x",
+            ".gitcon\u{fb01}g",
         ];
         for path in protected_ones {
             assert!(protected(path, &[]).is_some(), "{path}");
@@ -236,6 +304,9 @@ mod tests {
             ".gitignore",
             "git/config",
             "README.md",
+            "config.toml",
+            ".cargo/audit.toml",
+            "yarn.lock",
             "",
         ];
         for path in free {

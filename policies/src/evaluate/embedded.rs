@@ -24,11 +24,18 @@ const OPTIONS: &[(&str, &str)] = &[
     ("socat", ""),
 ];
 
-/// The lines inside a command, read.
-pub(super) fn of(simple: &Simple) -> Vec<Reading> {
+/// The lines inside a command, read; `carries` if the command is one that may start its words.
+pub(super) fn of(simple: &Simple, carries: bool) -> Vec<Reading> {
     let mut texts = Vec::new();
-    for text in code(simple) {
-        from_code(&text, &mut texts);
+    let code = code(simple);
+    for text in &code {
+        from_code(text, &mut texts);
+    }
+    if carries && code.is_empty() {
+        let spaced = simple
+            .literals()
+            .filter(|word| word.trim().contains([' ', '\t', '\n']));
+        texts.extend(spaced.map(line_of));
     }
     let name = simple.name().unwrap_or("");
     let holds = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
@@ -40,7 +47,10 @@ pub(super) fn of(simple: &Simple) -> Vec<Reading> {
                 _ if holds(options, word) => words.get(at + 1).map(String::as_str),
                 _ => None,
             };
-            texts.extend(value.map(commands));
+            match value {
+                Some(lisp) if name == "emacs" => from_code(lisp, &mut texts),
+                value => texts.extend(value.map(commands)),
+            }
         }
     }
     match name {
@@ -63,6 +73,21 @@ pub(super) fn of(simple: &Simple) -> Vec<Reading> {
     texts.truncate(TEXTS);
     texts.retain(|text| !text.is_empty() && text.len() <= LENGTH);
     texts.iter().map(|text| shell::read(text)).collect()
+}
+
+/// What stands behind `--option=`, or behind an address as `EXEC:` of socat.
+fn line_of(word: &str) -> String {
+    let value = match word.split_once('=') {
+        Some((option, value)) if option.starts_with('-') && !option.contains(' ') => value,
+        _ => word,
+    };
+    match value.split_once(':') {
+        Some((address, line)) if address.chars().all(|c| c.is_ascii_alphabetic()) => {
+            // The options of the address stand behind a comma.
+            line.split(',').next().unwrap_or(line).to_owned()
+        }
+        _ => value.to_owned(),
+    }
 }
 
 /// `!command`, `:!command`, `.shell command`: what an editor or a debugger hands on.

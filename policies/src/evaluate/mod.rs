@@ -6,6 +6,7 @@
 //! never matters.
 
 mod built_in;
+mod carried;
 mod embedded;
 mod loader;
 mod outputs;

@@ -3,7 +3,10 @@
 //! A rule that tightens matches what it *could* mean: options in any order, words that only run time
 //! knows. A rule that allows matches only what is certain.
 
-use super::subject::{Kind, Subject, Touch};
+use super::{
+    carried,
+    subject::{Kind, Subject, Touch},
+};
 use crate::{
     CommandPattern, Decision, Facts, FileVerb, Rule, ViewPath,
     glob::{Pattern, Root},
@@ -66,18 +69,21 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
         (
             Condition::Command,
             Kind::Command {
-                simple, embedded, ..
+                simple,
+                embedded,
+                carries,
+                ..
             },
         ) if ours => each(rule.command.len(), &|at| {
             let pattern = rule.command.get(at)?;
             command(pattern, simple, strict).or_else(|| {
                 // Words in a text are no program for certain, and an allow is not about them.
-                embedded
-                    .iter()
-                    .flat_map(|reading| &reading.simples)
-                    .filter(|inner| strict && inner.name().is_some())
-                    .any(|inner| command(pattern, inner, strict) == Some(true))
-                    .then_some(false)
+                let could = strict
+                    && (embedded
+                        .iter()
+                        .any(|reading| carried::inside(pattern, reading))
+                        || carries.is_some_and(|from| carried::carried(pattern, simple, from)));
+                could.then_some(false)
             })
         }),
         (Condition::Command, Kind::Opaque { .. }) if ours => {
@@ -202,7 +208,14 @@ pub(super) fn command(pattern: &CommandPattern, simple: &Simple, strict: bool) -
         return (same && all).then_some(true);
     }
     if name != pattern_name {
-        return None;
+        // `git-push` of git's own folder is `git push`.
+        let verb = name
+            .strip_prefix("git-")
+            .filter(|_| pattern_name == "git")?;
+        let mut whole = simple.clone();
+        whole.program = Some(literal_word("git"));
+        whole.args.insert(0, literal_word(verb));
+        return command(pattern, &whole, strict);
     }
     let (options, operands): (Vec<&String>, Vec<&String>) = words
         .iter()
@@ -213,6 +226,13 @@ pub(super) fn command(pattern: &CommandPattern, simple: &Simple, strict: bool) -
     }
     sure &= leads(name, &operands, &simple.args)?;
     Some(sure)
+}
+
+fn literal_word(text: &str) -> Word {
+    Word {
+        text: text.to_owned(),
+        literal: Some(text.to_owned()),
+    }
 }
 
 /// What a word that only run time knows could be an option: it begins with an expansion or a glob.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{embedded, outputs};
+use super::{carried, embedded, outputs};
 use crate::{
     Action, Facts, FileVerb, Policy, Rule, ViewPath,
     resolve::resolved,
@@ -37,6 +37,8 @@ pub(super) enum Kind<'a> {
         hosts: Vec<String>,
         /// Lines inside its arguments.
         embedded: Vec<Reading>,
+        /// From which argument on it may start what its words say.
+        carries: Option<usize>,
     },
     /// A redirection.
     Redirect {
@@ -158,6 +160,7 @@ pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject
         } else {
             writes(known, quiet, &bases, facts)
         };
+        let carries = carried::from(reading, index);
         Subject {
             tool: Tool::Bash,
             kind: Kind::Command {
@@ -175,7 +178,8 @@ pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject
                     .take(OPERANDS)
                     .filter_map(host_of)
                     .collect(),
-                embedded: embedded::of(known),
+                embedded: embedded::of(known, carries.is_some()),
+                carries,
             },
             text: simple.text.clone(),
         }

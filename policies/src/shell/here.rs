@@ -2,6 +2,8 @@
 
 use super::{
     cursor::{Here, Reader, Step},
+    redirect::Feed,
+    started::is_xargs,
     word::Builder,
 };
 
@@ -68,7 +70,11 @@ impl Reader<'_, '_> {
                 self.expand(&body)?
             };
             let Some(index) = here.feeds else { continue };
+            let words = self.shared.reading.simples.get(index).is_some_and(is_xargs);
             match literal {
+                // It was taken apart once without its words.
+                Some(text) if words => self.finish(index, &Feed::Text(text))?,
+                None if words => {}
                 Some(text) => self.line(&text, index),
                 None => self.doubt("a shell reads a here-document with expansions as its script"),
             }

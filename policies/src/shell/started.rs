@@ -24,6 +24,17 @@ impl Reader<'_, '_> {
             self.doubt("a program whose name is decided at run time");
             return Ok(());
         }
+        // The words of a here-string are the last arguments of what xargs starts.
+        let takes_words = is_xargs(simple);
+        let mark = if takes_words { mark(simple) } else { None };
+        if let (true, Feed::Here(at)) = (takes_words, feed)
+            && let Some(here) = self.here.get_mut(*at)
+        {
+            here.feeds = Some(index);
+        }
+        let Some(simple) = self.shared.reading.simples.get(index) else {
+            return Ok(());
+        };
         let found = wrapper::unwrap(simple);
         for (name, plain) in found.assigns {
             self.risky_name(&name);
@@ -48,9 +59,17 @@ impl Reader<'_, '_> {
             return self.stop("more than 8 wrappers around a command");
         }
         self.shared.wraps += 1;
+        let given = match feed {
+            Feed::Text(text) if takes_words => text.as_str(),
+            _ => "",
+        };
         for inner in found.inner {
             match inner {
-                Inner::Argv { assignments, words } => {
+                Inner::Argv {
+                    assignments,
+                    mut words,
+                } => {
+                    give(&mut words, given, mark.as_deref());
                     self.wrapped(index, assignments, words, feed)?;
                 }
                 Inner::Line(text) => self.line(&text, index),
@@ -117,4 +136,50 @@ impl Reader<'_, '_> {
             Feed::Other => self.doubt("a shell reads its commands from a file or descriptor"),
         }
     }
+}
+
+/// Whether a command is xargs, which makes arguments of its input.
+pub(super) fn is_xargs(simple: &Simple) -> bool {
+    matches!(simple.name(), Some("xargs" | "gxargs"))
+}
+
+/// What xargs replaces, if it replaces.
+fn mark(simple: &Simple) -> Option<String> {
+    let mut words = simple.literals();
+    let option = words.find(|word| word.starts_with("-I") || word.starts_with("-i"))?;
+    match option.get(2..) {
+        Some("") | None if option == "-I" => words.next().map(str::to_owned),
+        Some("") | None => Some("{}".to_owned()),
+        Some(mark) => Some(mark.to_owned()),
+    }
+}
+
+/// Puts the words of a text at the end, or where they replace a mark, as xargs does.
+fn give(words: &mut Vec<Word>, text: &str, mark: Option<&str>) {
+    if text.is_empty() {
+        return;
+    }
+    // Quotes and backslashes are xargs's own: the words without them are the likely ones, and what
+    // else they could be stays open.
+    let plain = text.replace(['"', '\'', '\\'], "");
+    if let Some(mark) = mark {
+        let open = words.iter_mut().filter(|word| word.literal.is_none());
+        for word in open.filter(|word| word.text.contains(mark)) {
+            word.literal = Some(word.text.replace(mark, plain.trim()));
+        }
+        return;
+    }
+    let open = words
+        .last()
+        .is_some_and(|last| last.literal.is_none() && last.text == "…");
+    if !open {
+        return;
+    }
+    if plain.len() == text.len() {
+        words.pop();
+    }
+    words.extend(plain.split_whitespace().map(|word| Word {
+        text: word.to_owned(),
+        literal: Some(word.to_owned()),
+    }));
 }

@@ -101,7 +101,26 @@ pub(super) fn unwrap(simple: &Simple) -> Unwrapped {
 fn dispatch(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
     match program {
         "sh" | "bash" | "dash" | "zsh" | "ksh" | "mksh" | "ash" | "rbash" | "fish" | "csh"
-        | "tcsh" => shells::shell(program, args, out),
+        | "tcsh" | "yash" | "posh" | "oksh" | "lksh" | "pdksh" | "bosh" | "osh" => {
+            shells::shell(program, args, out)
+        }
+        "pwsh" | "powershell" | "nu" | "elvish" | "xonsh" | "ysh" | "ion" | "murex" => {
+            shells::foreign(program, args, out)
+        }
+        "at" | "batch" => shells::later(program, args, out),
+        "crontab" => shells::table(args),
+        "newgrp" => {
+            out.inner.push(Inner::Input);
+            Ok(())
+        }
+        "sg" => shells::group(args, out),
+        "jobs" => {
+            let runs = |word: &Word| word.literal.as_deref() == Some("-x");
+            if let Some(at) = args.iter().position(runs) {
+                out.argv(args.get(at + 1..).unwrap_or_default());
+            }
+            Ok(())
+        }
         "su" => shells::su(args, out),
         "runuser" => shells::runuser(args, out),
         "ssh" => shells::ssh(args, out),
@@ -132,6 +151,12 @@ fn dispatch(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Dou
             Ok(())
         }
         "source" | "." => Err(format!("`{program}` reads commands from a file")),
+        // A program of git's own folder is the subcommand of its name.
+        _ if program.starts_with("git-") => {
+            let mut words = vec![options::literal_word(program.trim_start_matches("git-"))];
+            words.extend_from_slice(args);
+            git::git(&words, out)
+        }
         _ => match prefix::find(program) {
             Some(wrapper) => prefix::unwrap(program, wrapper, args, out),
             None => builtin::builtin(program, args, out),

@@ -216,7 +216,57 @@ const STRACE: Prefix = Prefix {
     },
     ..PLAIN
 };
-const ONE_OPERAND: Prefix = Prefix {
+const TASKSET: Prefix = Prefix {
+    flags: Flags {
+        none: "acp",
+        long: "all-tasks cpu-list pid",
+        ..NO_FLAGS
+    },
+    operands: 1,
+    idle: &["p", "pid"],
+    ..PLAIN
+};
+/// The dynamic loader, started as a program.
+const LOADER: Prefix = Prefix {
+    flags: Flags {
+        long: "list verify inhibit-cache list-tunables list-diagnostics",
+        long_value: "library-path audit preload argv0 inhibit-rpath glibc-hwcaps-prepend \
+            glibc-hwcaps-mask",
+        ..NO_FLAGS
+    },
+    ..PLAIN
+};
+const TINI: Prefix = Prefix {
+    flags: Flags {
+        none: "svwg",
+        value: "pe",
+        ..NO_FLAGS
+    },
+    ..PLAIN
+};
+const DUMB_INIT: Prefix = Prefix {
+    flags: Flags {
+        none: "cv",
+        value: "r",
+        long: "single-child verbose",
+        long_value: "rewrite",
+        ..NO_FLAGS
+    },
+    ..PLAIN
+};
+const CHRONIC: Prefix = Prefix {
+    flags: Flags {
+        none: "ev",
+        ..NO_FLAGS
+    },
+    ..PLAIN
+};
+const FAKETIME: Prefix = Prefix {
+    flags: Flags {
+        none: "mf",
+        long: "exclude-monotonic",
+        ..NO_FLAGS
+    },
     operands: 1,
     ..PLAIN
 };
@@ -241,7 +291,19 @@ pub(super) fn find(program: &str) -> Option<&'static Prefix> {
         "chroot" => &CHROOT,
         "flock" => &FLOCK,
         "strace" | "ltrace" => &STRACE,
-        "taskset" => &ONE_OPERAND,
+        "taskset" => &TASKSET,
+        "tini" | "tini-static" | "docker-init" | "catatonit" => &TINI,
+        "dumb-init" => &DUMB_INIT,
+        "chronic" => &CHRONIC,
+        "faketime" => &FAKETIME,
+        _ if program.starts_with("ld-linux")
+            || program.starts_with("ld-musl")
+            || program.starts_with("ld64.so")
+            || program.starts_with("ld.so")
+            || (program.starts_with("ld-") && program.ends_with(".so")) =>
+        {
+            &LOADER
+        }
         // Their options are not in a table: with any, the line is a doubt.
         "nohup" | "builtin" | "busybox" | "toybox" | "fakeroot" | "pkexec" | "unbuffer"
         | "xvfb-run" | "setarch" | "linux64" | "linux32" | "prlimit" | "numactl"
@@ -422,6 +484,8 @@ pub(super) fn runner(program: &str, args: &[Word], out: &mut Unwrapped) -> Resul
         Some(_) => return Ok(()),
     }
     let found = NO_FLAGS.leading(rest, program)?;
-    out.argv(rest.get(found.rest..).unwrap_or_default());
+    // direnv is told the folder first.
+    let folder = usize::from(program == "direnv");
+    out.argv(rest.get(found.rest + folder..).unwrap_or_default());
     Ok(())
 }

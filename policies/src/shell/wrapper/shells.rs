@@ -101,6 +101,64 @@ fn portable(line: &str) -> bool {
     line.chars().all(|c| plain(c) || c == '=') && !line.contains(" =") && !line.starts_with('=')
 }
 
+/// A shell with a grammar of its own: a script file is a program; any line of it is a doubt.
+pub(super) fn foreign(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
+    let Some(first) = args.first() else {
+        out.inner.push(Inner::Input);
+        return Ok(());
+    };
+    match first.literal.as_deref() {
+        Some("--version" | "--help" | "-version" | "-help" | "-h" | "-v") if args.len() == 1 => {
+            Ok(())
+        }
+        Some(text) if !text.starts_with('-') => Ok(()),
+        Some(_) => Err(format!(
+            "a line of `{program}`, whose grammar is not bash's"
+        )),
+        None => Err(undecided(program, first)),
+    }
+}
+
+/// `at TIME`, `batch`: they read a line for the shell, unless they are asked about the queue.
+pub(super) fn later(program: &str, args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
+    for word in args {
+        match word.literal.as_deref() {
+            None => return Err(undecided(program, word)),
+            Some("-l" | "-d" | "-r" | "-c" | "-V") => return Ok(()),
+            Some(text) if text.starts_with("-f") => {
+                return Err(format!("`{program} -f` reads commands from a file"));
+            }
+            Some(_) => {}
+        }
+    }
+    out.inner.push(Inner::Input);
+    Ok(())
+}
+
+/// `crontab`: its table of commands is not read here.
+pub(super) fn table(args: &[Word]) -> Result<(), Doubt> {
+    let asks = |word: &Word| matches!(word.literal.as_deref(), Some("-l" | "-r" | "-V"));
+    if args.iter().any(asks) {
+        return Ok(());
+    }
+    Err("`crontab` takes a table of commands".to_owned())
+}
+
+/// `sg GROUP [-c] LINE`.
+pub(super) fn group(args: &[Word], out: &mut Unwrapped) -> Result<(), Doubt> {
+    let dash = |word: &&Word| matches!(word.literal.as_deref(), Some("-" | "-c" | "--"));
+    let words: Vec<&Word> = args.iter().filter(|word| !dash(word)).collect();
+    match words.as_slice() {
+        [] => Ok(()),
+        [_] => {
+            out.inner.push(Inner::Input);
+            Ok(())
+        }
+        [_, line] => out.line(line, "sg"),
+        _ => Err("`sg` takes one line".to_owned()),
+    }
+}
+
 const SU: Flags = Flags {
     none: "lmpfP",
     value: "csgGw",
