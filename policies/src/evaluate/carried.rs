@@ -5,7 +5,7 @@
 use super::pattern::command;
 use crate::{
     CommandPattern,
-    shell::{Reading, Simple, Word},
+    shell::{Context, Reading, Simple, Word},
 };
 
 /// Programs that start none of their words, apart from options that are known elsewhere.
@@ -17,7 +17,8 @@ const PLAIN: &str = "echo printf grep egrep fgrep zgrep ggrep rg ag ack sed gsed
     pgrep pidof ps lsof dpkg dpkg-query rpm pacman export declare typeset local readonly unset set \
     let alias unalias complete read true false : sleep date seq expr find gfind bfs fd fdfind tar \
     gtar bsdtar zip unzip gzip gunzip xz zstd gh glab return exit shift getopts id groups passwd \
-    useradd usermod code nano vim vi nvim emacs systemctl journalctl service locate mktemp";
+    useradd usermod code nano vim vi nvim emacs systemctl journalctl service locate mktemp \
+    pytest jest vitest mocha ctest rspec phpunit rustc gcc g++ cc c++ clang clang++ ld";
 
 /// Tools of many verbs: what they start stands behind `--` or one of the verbs that run something.
 const MANAGERS: &str = "apt apt-get aptitude brew pip pip3 pipx npm pnpm yarn bun cargo gem bundle go \
@@ -34,7 +35,7 @@ fn holds(list: &str, word: &str) -> bool {
 
 /// From which argument on the command at `index` may start what its words say; `None` if it does not,
 /// or if what it starts stands in the reading by itself.
-pub(super) fn from(reading: &Reading, index: usize) -> Option<usize> {
+fn from(reading: &Reading, index: usize) -> Option<usize> {
     let simple = reading.simples.get(index)?;
     let name = simple.name()?;
     let unwrapped = || {
@@ -49,7 +50,7 @@ pub(super) fn from(reading: &Reading, index: usize) -> Option<usize> {
     }
     // What stands behind the dashes of a test is the name of a test.
     let verb = simple.literals().find(|word| !word.starts_with(['-', '+']));
-    if name == "cargo" && verb.is_some_and(|verb| holds("test t bench nextest", verb)) {
+    if verb.is_some_and(|verb| holds("test t bench nextest", verb)) {
         return None;
     }
     let runs = |word: &Word| {
@@ -60,39 +61,39 @@ pub(super) fn from(reading: &Reading, index: usize) -> Option<usize> {
     simple.args.iter().position(runs).map(|at| at + 1)
 }
 
-/// Whether a command that stands among the arguments from `from` on could be what `pattern` is about.
-pub(super) fn carried(pattern: &CommandPattern, simple: &Simple, from: usize) -> bool {
+/// The arguments of the command at `index` among which a command may stand.
+pub(super) fn words(reading: &Reading, index: usize, known: &Simple) -> Vec<Word> {
+    let carried = from(reading, index).and_then(|from| known.args.get(from..));
+    carried.unwrap_or_default().to_vec()
+}
+
+/// Whether a command that stands among `words` could be what `pattern` is about.
+pub(super) fn carried(pattern: &CommandPattern, words: &[Word]) -> bool {
     let Some(program) = pattern.0.first() else {
         return false;
     };
     let wanted = base(program);
-    let named = |word: &Word| {
-        let text = word.literal.as_deref()?;
-        let value = match text.split_once('=') {
-            Some((option, value)) if option.starts_with('-') => value,
-            _ => text,
-        };
-        let name = base(value);
-        (name == wanted || wanted == "git" && name.starts_with("git-")).then(|| value.to_owned())
-    };
     let mut places = 0;
-    for (at, word) in simple.args.iter().enumerate().skip(from) {
-        let Some(value) = named(word) else { continue };
+    for (at, word) in words.iter().enumerate() {
+        let value = line_of(word.literal.as_deref().unwrap_or_default());
+        let name = base(value);
+        if name != wanted && !(wanted == "git" && name.starts_with("git-")) {
+            continue;
+        }
         places += 1;
         let inner = Simple {
             program: Some(Word {
-                text: value.clone(),
-                literal: Some(value),
+                text: value.to_owned(),
+                literal: Some(value.to_owned()),
             }),
-            args: simple.args.get(at + 1..).unwrap_or_default().to_vec(),
+            args: words.get(at + 1..).unwrap_or_default().to_vec(),
             assignments: Vec::new(),
             text: String::new(),
-            context: simple.context,
+            context: Context::Wrapped,
             piped_from: None,
             wrapped_by: None,
         };
-        // What only could match in what only could be a command would be a guess on a guess.
-        if places > PLACES || command(pattern, &inner, true) == Some(true) {
+        if places > PLACES || command(pattern, &inner, true).is_some() {
             return true;
         }
     }
@@ -103,9 +104,34 @@ pub(super) fn carried(pattern: &CommandPattern, simple: &Simple, from: usize) ->
 pub(super) fn inside(pattern: &CommandPattern, reading: &Reading) -> bool {
     reading.simples.iter().enumerate().any(|(index, simple)| {
         simple.name().is_some()
-            && (command(pattern, simple, true) == Some(true)
-                || from(reading, index).is_some_and(|from| carried(pattern, simple, from)))
+            && (command(pattern, simple, true).is_some()
+                || carried(pattern, &words(reading, index, simple)))
     })
+}
+
+/// What stands behind `--option=` or `-o`, or behind an address as `EXEC:` of socat.
+pub(super) fn line_of(word: &str) -> &str {
+    let value = match word.split_once('=') {
+        Some((option, value)) if option.starts_with('-') && !option.contains(' ') => value,
+        _ => match word.strip_prefix('-').map(str::chars) {
+            Some(mut letters) if !word.starts_with("--") => {
+                letters.next();
+                letters.as_str()
+            }
+            _ => word,
+        },
+    };
+    match value.split_once(':') {
+        Some((address, line))
+            if ["exec", "system", "shell"]
+                .iter()
+                .any(|known| address.eq_ignore_ascii_case(known)) =>
+        {
+            // The options of the address stand behind a comma.
+            line.split(',').next().unwrap_or(line)
+        }
+        _ => value,
+    }
 }
 
 fn base(path: &str) -> &str {

@@ -1,6 +1,7 @@
 //! Commands inside the arguments of programs that are no wrappers: code of an interpreter, an editor's
 //! `!command`, the remote shell of `rsync`. Rules that tighten look into them; nothing else does.
 
+use super::carried::line_of;
 use crate::{
     safety::spelling::{code, spelled},
     shell::{self, Reading, Simple},
@@ -24,6 +25,10 @@ const OPTIONS: &[(&str, &str)] = &[
     ("socat", ""),
 ];
 
+/// Options whose value is for people.
+const PROSE: &str =
+    "-m --message --title --body --description --note --notes --comment --subject --reason";
+
 /// The lines inside a command, read; `carries` if the command is one that may start its words.
 pub(super) fn of(simple: &Simple, carries: bool) -> Vec<Reading> {
     let mut texts = Vec::new();
@@ -32,10 +37,17 @@ pub(super) fn of(simple: &Simple, carries: bool) -> Vec<Reading> {
         from_code(text, &mut texts);
     }
     if carries && code.is_empty() {
-        let spaced = simple
-            .literals()
-            .filter(|word| word.trim().contains([' ', '\t', '\n']));
-        texts.extend(spaced.map(line_of));
+        let words: Vec<String> = simple.args.iter().take(256).map(spelled).collect();
+        let mut before = "";
+        for word in &words {
+            let option = word.split('=').next().unwrap_or(word);
+            let prose = |option: &str| PROSE.split_whitespace().any(|known| known == option);
+            let spaced = word.trim().contains([' ', '\t', '\n']);
+            if spaced && !prose(before) && !prose(option) {
+                texts.push(line_of(word).to_owned());
+            }
+            before = word;
+        }
     }
     let name = simple.name().unwrap_or("");
     let holds = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
@@ -73,21 +85,6 @@ pub(super) fn of(simple: &Simple, carries: bool) -> Vec<Reading> {
     texts.truncate(TEXTS);
     texts.retain(|text| !text.is_empty() && text.len() <= LENGTH);
     texts.iter().map(|text| shell::read(text)).collect()
-}
-
-/// What stands behind `--option=`, or behind an address as `EXEC:` of socat.
-fn line_of(word: &str) -> String {
-    let value = match word.split_once('=') {
-        Some((option, value)) if option.starts_with('-') && !option.contains(' ') => value,
-        _ => word,
-    };
-    match value.split_once(':') {
-        Some((address, line)) if address.chars().all(|c| c.is_ascii_alphabetic()) => {
-            // The options of the address stand behind a comma.
-            line.split(',').next().unwrap_or(line).to_owned()
-        }
-        _ => value.to_owned(),
-    }
 }
 
 /// `!command`, `:!command`, `.shell command`: what an editor or a debugger hands on.

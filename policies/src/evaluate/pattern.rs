@@ -82,7 +82,7 @@ pub(super) fn hits(rule: &Rule, subject: &Subject<'_>, facts: &Facts) -> Vec<Hit
                     && (embedded
                         .iter()
                         .any(|reading| carried::inside(pattern, reading))
-                        || carries.is_some_and(|from| carried::carried(pattern, simple, from)));
+                        || carried::carried(pattern, carries));
                 could.then_some(false)
             })
         }),

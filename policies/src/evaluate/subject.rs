@@ -37,8 +37,8 @@ pub(super) enum Kind<'a> {
         hosts: Vec<String>,
         /// Lines inside its arguments.
         embedded: Vec<Reading>,
-        /// From which argument on it may start what its words say.
-        carries: Option<usize>,
+        /// Arguments among which a command may stand that it starts.
+        carries: Vec<Word>,
     },
     /// A redirection.
     Redirect {
@@ -160,7 +160,7 @@ pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject
         } else {
             writes(known, quiet, &bases, facts)
         };
-        let carries = carried::from(reading, index);
+        let carries = carried::words(reading, index, known);
         Subject {
             tool: Tool::Bash,
             kind: Kind::Command {
@@ -178,7 +178,7 @@ pub(super) fn of_reading<'a>(reading: &'a Reading, facts: &Facts) -> Vec<Subject
                     .take(OPERANDS)
                     .filter_map(host_of)
                     .collect(),
-                embedded: embedded::of(known, carries.is_some()),
+                embedded: embedded::of(known, !carries.is_empty()),
                 carries,
             },
             text: simple.text.clone(),
