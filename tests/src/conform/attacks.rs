@@ -327,7 +327,7 @@ fn slow(number: i32) -> Outcome {
     let Some(pid) = rustix::process::Pid::from_raw(number) else {
         return refused("no pid");
     };
-    of(rustix::process::setpriority_process(Some(pid), 5).map_err(io::Error::from))
+    of(rustix::process::setpriority_process(Some(pid), 19).map_err(io::Error::from))
 }
 
 fn slow_supervisor(ground: &Ground) -> Outcome {
