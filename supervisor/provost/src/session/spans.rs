@@ -85,3 +85,59 @@ impl Spans {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_one_span_from_its_verdict_to_its_outcome() {
+        let exporter = InMemorySpanExporter::default();
+        let provider = SdkTracerProvider::builder()
+            .with_simple_exporter(exporter.clone())
+            .build();
+        global::set_tracer_provider(provider);
+        let mut spans = Spans::new("s-test");
+        let call = CallId::parse("c1").expect("valid");
+        spans.see(&ViewEvent::Judged {
+            call: call.clone(),
+            tool: "bash".into(),
+            what: "make test".into(),
+            verdict: "allow",
+            rule: Some("default".into()),
+            reason: String::new(),
+        });
+        spans.see(&ViewEvent::Progress {
+            call: call.clone(),
+            percent: 66,
+        });
+        assert!(
+            exporter.get_finished_spans().expect("read").is_empty(),
+            "it still runs"
+        );
+        spans.see(&ViewEvent::Settled {
+            call,
+            tool: "bash".into(),
+            ok: false,
+            what: "exit 1".into(),
+            ms: 3,
+            verdict: "allow",
+            rule: None,
+        });
+        let finished = exporter.get_finished_spans().expect("read");
+        let [span] = finished.as_slice() else {
+            panic!("{finished:?}")
+        };
+        assert_eq!(span.name, "tool bash");
+        assert!(matches!(span.status, Status::Error { .. }));
+        let attribute = |key: &str| {
+            let found = span.attributes.iter().find(|pair| pair.key.as_str() == key);
+            found.map(|pair| pair.value.as_str().into_owned())
+        };
+        assert_eq!(attribute("session.id").as_deref(), Some("s-test"));
+        assert_eq!(attribute("gen_ai.tool.call.id").as_deref(), Some("c1"));
+        assert_eq!(span.events.events.len(), 1, "its progress");
+    }
+}
