@@ -30,7 +30,9 @@ use tokio::sync::mpsc;
 
 pub(crate) use certify::held_by;
 pub(crate) use conduct::Conducted;
-pub(crate) use place::{Place, digest_of, explained_facts, open_record, own_places, session_id};
+pub(crate) use place::{
+    Place, digest_of, explained_facts, open_record, own_places, session_id, sweep_unentered,
+};
 pub(crate) use store::{Store, now_ms};
 
 use crate::{

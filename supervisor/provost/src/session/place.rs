@@ -19,6 +19,54 @@ use crate::{
     view::View,
 };
 
+/// A file in the folder of a session that the record does not know yet.
+const STARTING: &str = "starting";
+
+/// Removes folders of sessions whose supervisor died before the record knew them. A folder without the
+/// marker, or whose lock somebody holds, is left alone, so that no start and no session is disturbed.
+///
+/// # Errors
+/// When the folder of all sessions cannot be read.
+pub(crate) fn sweep_unentered(places: &Places) -> std::io::Result<()> {
+    let sessions = places.state().join("sessions");
+    let folders = match std::fs::read_dir(&sessions) {
+        Ok(folders) => folders,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for folder in folders {
+        let folder = folder?;
+        let name = folder.file_name();
+        let session = name.to_str().and_then(|name| SessionId::parse(name).ok());
+        let Some(session) = session.filter(|_| folder.path().join(STARTING).exists()) else {
+            continue;
+        };
+        // What cannot be removed now is tried again at the next start.
+        let Ok(Some(lock)) = SessionLock::take(places, &session) else {
+            continue;
+        };
+        if !lock.folder().join(STARTING).exists() {
+            continue;
+        }
+        let tree = lock.folder().join("tree");
+        if tree.exists() {
+            let Ok(worker) = find_worker() else { continue };
+            let errand = Errand::Remove {
+                folder: tree.display().to_string(),
+            };
+            if !matches!(
+                queries::one_errand(&worker, &session, errand),
+                Ok(Finding::Removed)
+            ) {
+                continue;
+            }
+        }
+        // Only files of our own are left in it.
+        let _ = std::fs::remove_dir_all(lock.folder());
+    }
+    Ok(())
+}
+
 /// Where a session lives.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -73,6 +121,10 @@ impl Place {
                 "session {session} is busy: another supervisor serves it"
             ))
         })?;
+        // From here on a death leaves a folder that the next start knows to be nobody's.
+        let marker = lock.folder().join(STARTING);
+        std::fs::write(&marker, "")
+            .map_err(|error| refused(&format!("cannot write `{}`: {error}", marker.display())))?;
         let record = open_record(&places)?;
         Self::with(places, lock, record, Arc::new(worker), uid)
     }
@@ -246,6 +298,8 @@ impl Place {
         }
         let store = Store::new(record, self.session().clone());
         store.append(&entries).map_err(|error| refused(&error))?;
+        // The record knows it now: whatever happens, its folder is kept for resume and review.
+        let _ = std::fs::remove_file(self.lock.folder().join(STARTING));
         Ok(store)
     }
 
