@@ -177,12 +177,6 @@ fn take_over(places: &Places) -> Result<(), Failure> {
     let orphans = record
         .orphans(now_ms())
         .map_err(|error| Failure::new(exit::REFUSED_AT_START, error.to_string()))?;
-    session::sweep_unentered(places).map_err(|error| {
-        Failure::new(
-            exit::REFUSED_AT_START,
-            format!("cannot look at the sessions' folder: {error}"),
-        )
-    })?;
     for orphan in orphans {
         // A socket of the probes, if it died while it proved a box anew.
         let _ = std::fs::remove_file(orphan.lock.folder().join("probe.sock"));
@@ -194,6 +188,12 @@ fn take_over(places: &Places) -> Result<(), Failure> {
             ));
         }
     }
+    session::sweep_unentered(places, &record).map_err(|error| {
+        Failure::new(
+            exit::REFUSED_AT_START,
+            format!("cannot look at the sessions' folder: {error}"),
+        )
+    })?;
     Ok(())
 }
 

@@ -27,7 +27,7 @@ const STARTING: &str = "starting";
 ///
 /// # Errors
 /// When the folder of all sessions cannot be read.
-pub(crate) fn sweep_unentered(places: &Places) -> std::io::Result<()> {
+pub(crate) fn sweep_unentered(places: &Places, record: &Record) -> std::io::Result<()> {
     let sessions = places.state().join("sessions");
     let folders = match std::fs::read_dir(&sessions) {
         Ok(folders) => folders,
@@ -45,8 +45,14 @@ pub(crate) fn sweep_unentered(places: &Places) -> std::io::Result<()> {
         let Ok(Some(lock)) = SessionLock::take(places, &session) else {
             continue;
         };
-        if !lock.folder().join(STARTING).exists() {
-            continue;
+        match record.session(&session) {
+            Ok(None) => {}
+            // It died right after the record had learned of it: its folder is kept.
+            Ok(Some(_)) => {
+                let _ = std::fs::remove_file(lock.folder().join(STARTING));
+                continue;
+            }
+            Err(_) => continue,
         }
         let tree = lock.folder().join("tree");
         if tree.exists() {
