@@ -108,19 +108,11 @@ async fn run_in(
     let resumed = plan.history.is_some();
     if !resumed {
         place.make_tree()?;
+        place.copy_in(&mut plan.saved, &mut plan.view).await?;
     }
     let spec = place.spec(&plan.saved)?;
     let worker = Arc::clone(&place.worker);
-    // The box needs the tree's folder and not yet what is in it: both are made at once, and a box
-    // whose copy failed is killed by its drop.
-    let jail = if resumed {
-        launch(&spec, &worker).await?
-    } else {
-        let copied = place.copy_in(&mut plan.saved, &mut plan.view);
-        let (copied, jail) = tokio::join!(copied, launch(&spec, &worker));
-        copied?;
-        jail?
-    };
+    let jail = launch(&spec, &worker).await?;
     let (inbox, messages) = mpsc::unbounded_channel();
     let lost =
         |error: std::io::Error| Failure::new(REFUSED_AT_START, format!("a link failed: {error}"));
