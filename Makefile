@@ -15,8 +15,9 @@ help: ## List the targets
 
 build: provost worker ## Build both programs: target/release/provost and its static worker
 
+# With the demo's loader in one call: apart, its SQLite would be compiled a second time.
 provost: ## Build provost alone
-	$(CARGO) build --release -p provost
+	$(CARGO) build --release -p provost --bin provost -p worker-reader --example load_sql
 
 worker: ## Build the static worker alone
 	$(STATIC) -p provost-worker
@@ -39,7 +40,6 @@ fmt-check:
 check: fmt-check lint test ## What CI runs: formatting, lints, tests
 
 demo: build ## A scripted session, a dozen attacks, and how each is refused
-	$(CARGO) build --release -p worker-reader --example load_sql
 	PROVOST=$(TARGET)/release/provost LOAD_SQL=$(TARGET)/release/examples/load_sql examples/demo.sh
 
 bench: build ## Measure against the peers; writes target/bench/report.json
