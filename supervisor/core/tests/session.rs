@@ -401,36 +401,67 @@ fn a_forged_or_repeated_call_is_a_fault() {
     assert!(is_fault(&entries, &effects), "two model calls at once");
 }
 
-#[test]
-fn a_loop_that_lies_about_its_iterations_is_cut_by_the_budget() {
-    let mut play = Play::running(true);
-    let mut asked = 0;
-    for id in 0..100 {
-        let (_, effects) = play.agent(infer(id));
-        if !effects.iter().any(|e| matches!(e, Effect::Infer(_))) {
-            break;
-        }
-        asked += 1;
-        let answer = Inference {
-            message: Said {
-                role: Role::Assistant,
-                parts: vec![],
-            },
-            stop: StopReason::End,
-            usage: Usage::default(),
-            provider: "script".into(),
-            model: "x".into(),
-        };
-        play.take(Message::Effect(EffectOutcome::Infer {
-            id,
-            result: Ok(Box::new(answer)),
-            micro_usd: None,
-        }));
+/// Asks the model and answers at this price; false once the session refuses to ask.
+fn ask_model(play: &mut Play, id: u64, micro_usd: Option<u64>) -> bool {
+    let (_, effects) = play.agent(infer(id));
+    if !effects.iter().any(|e| matches!(e, Effect::Infer(_))) {
+        let failed = effects.iter().find_map(|effect| match effect {
+            Effect::Reply(Reply::InferFailed(failure)) => Some(failure),
+            _ => None,
+        });
+        assert_eq!(failed.expect("told why").class, "budget");
+        return false;
     }
-    // The policy's default of 100 iterations, each tried at most four times, is not reached here;
-    // the bound is the policy's and not the agent's.
-    let bound = play.session.as_ref().map(|_| 400).expect("a session");
-    assert!(asked <= bound);
+    let answer = Inference {
+        message: Said {
+            role: Role::Assistant,
+            parts: vec![],
+        },
+        stop: StopReason::End,
+        usage: Usage {
+            output: Some(10),
+            ..Usage::default()
+        },
+        provider: "script".into(),
+        model: "x".into(),
+    };
+    play.take(Message::Effect(EffectOutcome::Infer {
+        id,
+        result: Ok(Box::new(answer)),
+        micro_usd,
+    }));
+    true
+}
+
+/// How often a session that runs under these limits asks the model before it refuses.
+fn asked(limit: impl FnOnce(&mut policies::Limits), micro_usd: Option<u64>) -> usize {
+    let mut config = config(true);
+    limit(&mut config.policy.settings.limits);
+    let mut play = Play {
+        session: Some(Session::new(config, Tick(0))),
+        now: 0,
+    };
+    play.take(Message::Task(Some("do it".into())));
+    play.agent(Request::Hello(Hello::new("agent", session_id())));
+    (0..1_000)
+        .take_while(|&id| ask_model(&mut play, id, micro_usd))
+        .count()
+}
+
+#[test]
+fn a_loop_that_lies_about_its_iterations_is_cut_by_the_policys_bound() {
+    assert_eq!(asked(|limits| limits.iterations = 3, Some(0)), 12);
+    assert_eq!(asked(|_| {}, Some(0)), 400);
+}
+
+#[test]
+fn tokens_and_money_are_bounded_and_an_unknown_price_is_a_no() {
+    assert_eq!(asked(|limits| limits.tokens = Some(25), Some(0)), 3);
+    assert_eq!(
+        asked(|limits| limits.cost_usd = Some(1.0), Some(400_000)),
+        3
+    );
+    assert_eq!(asked(|limits| limits.cost_usd = Some(1.0), None), 1);
 }
 
 #[test]

@@ -142,13 +142,10 @@ fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Cert
             .filter(|probe| probe.right == right)
             .cloned()
             .collect();
-        // Nothing is hidden: there is nothing that could be seen.
-        let nothing_hidden = right == Right::FilesHidden && at.hidden.is_empty();
-        let held = nothing_hidden || (!mine.is_empty() && mine.iter().all(Probe::held));
         RightState {
             right,
             floor: floor.unwrap_or(Floor::Required),
-            held,
+            held: is_held(right, &mine),
             by: held_by(right, at.facts.namespaces).to_owned(),
             probes: mine,
         }
@@ -168,6 +165,17 @@ fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Cert
         capabilities: at.facts.capabilities.clone(),
         rights: rights.collect(),
     }
+}
+
+/// Held: every probe of it held, and each domain that has the right to lose was probed. A domain that
+/// said nothing proves nothing. Commands may execute, so `exec` is the agent's alone.
+fn is_held(right: Right, probes: &[Probe]) -> bool {
+    let domains = match right {
+        Right::Exec => &[ProbeDomain::Agent][..],
+        _ => &[ProbeDomain::Agent, ProbeDomain::Command][..],
+    };
+    let probed = |domain: &ProbeDomain| probes.iter().any(|probe| probe.domain == *domain);
+    domains.iter().all(probed) && probes.iter().all(Probe::held)
 }
 
 /// What enforces a right, for people: the table of the Landlock backend.
@@ -200,4 +208,48 @@ fn read_line(path: &str) -> String {
     std::fs::read_to_string(path)
         .map(|text| text.trim().to_owned())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(domain: ProbeDomain, refused: bool, twin: bool) -> Probe {
+        let (right, case, answer) = (Right::NetTcp, "tcp.host".to_owned(), "EACCES".to_owned());
+        Probe {
+            right,
+            case,
+            domain,
+            refused,
+            twin,
+            answer,
+        }
+    }
+
+    #[test]
+    fn a_right_is_held_only_if_both_domains_say_so() {
+        let agent = probe(ProbeDomain::Agent, true, true);
+        let command = probe(ProbeDomain::Command, true, true);
+        let both = [agent.clone(), command.clone()];
+        assert!(is_held(Right::NetTcp, &both));
+        assert!(is_held(Right::Exec, &both[..1]));
+        assert!(!is_held(Right::NetTcp, &[]), "no probe at all");
+        assert!(
+            !is_held(Right::NetTcp, &both[..1]),
+            "commands were not probed"
+        );
+        assert!(
+            !is_held(Right::NetTcp, &both[1..]),
+            "the agent was not probed"
+        );
+        for broken in [
+            probe(ProbeDomain::Command, false, true),
+            probe(ProbeDomain::Command, true, false),
+        ] {
+            assert!(!is_held(
+                Right::NetTcp,
+                &[agent.clone(), command.clone(), broken]
+            ));
+        }
+    }
 }
