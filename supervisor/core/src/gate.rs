@@ -75,10 +75,28 @@ pub(crate) fn refusal(verdict: &policies::Verdict) -> Refusal {
     }
 }
 
-/// The canonical key of an action: a grant for the session covers exactly this.
+/// The canonical key of an action: a grant for the session covers exactly this. What a file would
+/// hold is part of it, since an edit's input does not say that.
 pub(crate) fn key(call: &Call) -> Digest {
     let input = serde_json::to_vec(&call.input).unwrap_or_default();
-    Digest::of_parts([call.tool.as_bytes(), &[0], &input])
+    let (mark, base, content) = match &call.prepared {
+        Some(prepared) => (
+            &[1_u8][..],
+            prepared.base.as_ref().map_or("", Digest::as_str),
+            Digest::of(prepared.content.as_bytes()),
+        ),
+        None => (&[0_u8][..], "", Digest::of(b"")),
+    };
+    let (base, content) = (base.as_bytes(), content.as_str().as_bytes());
+    Digest::of_parts([
+        call.tool.as_bytes(),
+        &[0],
+        mark,
+        base,
+        &[0],
+        content,
+        &input,
+    ])
 }
 
 /// What an allowed call becomes.
