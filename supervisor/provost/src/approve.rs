@@ -13,6 +13,8 @@ use crate::output;
 
 /// Questions that may wait at once; a flood beyond it is denied.
 const WAITING: usize = 32;
+/// Lines of a file that a prompt shows.
+const PREVIEW: usize = 40;
 /// Longest answer.
 const ANSWER: usize = 4_096;
 
@@ -171,8 +173,13 @@ fn approval(question: &Question) -> String {
     }
     if let Some(preview) = &question.preview {
         text.push_str("  │\n");
-        for line in preview.lines().take(40) {
+        for line in preview.lines().take(PREVIEW) {
             text.push_str(&format!("  │ + {line}\n"));
+        }
+        // What is not shown is said: nobody should believe that they saw all of it.
+        let more = preview.lines().count().saturating_sub(PREVIEW);
+        if more > 0 {
+            text.push_str(&format!("  │ … {more} more line(s) are NOT shown here\n"));
         }
     }
     text.push_str(&format!("  why: {}", question.reason));
@@ -246,6 +253,15 @@ mod tests {
             rule: Some("no-push".into()),
             once_only,
         }
+    }
+
+    #[test]
+    fn a_prompt_says_how_much_of_a_file_it_does_not_show() {
+        let mut asked = question(false);
+        asked.preview = Some("line\n".repeat(PREVIEW));
+        assert!(!approval(&asked).contains("NOT shown"));
+        asked.preview = Some("line\n".repeat(PREVIEW + 3));
+        assert!(approval(&asked).contains("3 more line(s) are NOT shown"));
     }
 
     #[test]
