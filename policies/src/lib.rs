@@ -24,8 +24,8 @@ mod verdict;
 pub use action::{Action, Facts, FileAccess, FileVerb, Malformed, Run};
 pub use path::{Place, ViewPath};
 pub use policy::{
-    CommandPattern, Confinement, Database, Examples, Filesystem, Layer, LayerName, Limits, Models,
-    Network, Policy, Rule, Settings, WorkspaceMode,
+    Backend, CommandPattern, Confinement, Database, Examples, Filesystem, Layer, LayerName, Limits,
+    Models, Network, Policy, Rule, Settings, WorkspaceMode,
 };
 pub use protected::protected;
 pub use verdict::{Decision, Mode, PartVerdict, Stage, Verdict};

@@ -166,9 +166,11 @@ impl Default for Settings {
         Self {
             mode: Mode::OnRequest,
             confinement: Confinement {
-                backend: "landlock".to_owned(),
+                backend: Backend::Landlock,
+                image: None,
+                runtime: None,
                 namespaces: true,
-                workspace: WorkspaceMode::Copy,
+                workspace: None,
                 rights: Right::ALL
                     .iter()
                     .map(|&right| (right, Floor::Required))
@@ -202,12 +204,17 @@ impl Default for Limits {
 /// `[confinement]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// `landlock` (docker comes with its issue).
-    pub backend: String,
+    /// How the outer box is made.
+    pub backend: Backend,
+    /// The image of the docker backend, by name or digest.
+    pub image: Option<String>,
+    /// The OCI runtime of the docker backend; `None` takes the engine's own.
+    pub runtime: Option<String>,
     /// `auto` or `off` (off = situation B).
     pub namespaces: bool,
     /// How the session sees the workspace.
-    pub workspace: WorkspaceMode,
+    /// `None`: an overlay where it works, else a copy.
+    pub workspace: Option<WorkspaceMode>,
     /// Right → how much is insisted on its removal; every right is present.
     pub rights: BTreeMap<Right, Floor>,
 }
@@ -216,8 +223,45 @@ pub struct Confinement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkspaceMode {
+    /// A layer of the session's own over the folder.
+    Overlay,
     /// A copy.
     Copy,
+    /// The folder itself.
+    Direct,
+}
+
+/// How the outer box is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// Landlock and seccomp, with namespaces where the host has them.
+    Landlock,
+    /// A container of a Docker engine.
+    Docker,
+}
+
+impl Backend {
+    /// The word of the policy.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Landlock => "landlock",
+            Self::Docker => "docker",
+        }
+    }
+}
+
+impl WorkspaceMode {
+    /// The word of the policy.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Overlay => "overlay",
+            Self::Copy => "copy",
+            Self::Direct => "direct",
+        }
+    }
 }
 
 /// `[filesystem]`.

@@ -19,8 +19,8 @@ pub struct JailSpec {
     pub build: String,
     /// The session.
     pub session: SessionId,
-    /// Whether namespaces are made (situation A).
-    pub namespaces: bool,
+    /// What holds the box together on this host.
+    pub situation: Situation,
     /// The identity to take when the supervisor is root; `None` keeps the account's own.
     pub identity: Option<Identity>,
     /// The view, in the order of mounting.
@@ -44,6 +44,30 @@ impl JailSpec {
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.build == version::BUILD
+    }
+}
+
+/// What holds a box together: ARCHITECTURE.md, "Host situations".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Situation {
+    /// A: namespaces of our own, then Landlock and seccomp.
+    Namespaces,
+    /// B: Landlock and seccomp alone, in the view that the account has.
+    Landlock,
+    /// C: a container's namespaces, then Landlock and seccomp.
+    Container,
+}
+
+impl Situation {
+    /// The letter that certificates and `doctor` use.
+    #[must_use]
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Namespaces => "A",
+            Self::Landlock => "B",
+            Self::Container => "C",
+        }
     }
 }
 

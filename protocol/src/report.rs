@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CommandId, Digest, Hello};
+use crate::{CommandId, Digest, Hello, jail::Situation};
 
 /// Hands → supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,8 +25,8 @@ pub enum Report {
         uid: u32,
         /// Effective capabilities as hex; all zero.
         capabilities: String,
-        /// Whether namespaces were made.
-        namespaces: bool,
+        /// What holds the box together.
+        situation: Situation,
     },
     /// The box could not be built; the session does not start.
     Unfit {

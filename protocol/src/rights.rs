@@ -86,6 +86,8 @@ pub enum Floor {
 pub enum Backend {
     /// Landlock, seccomp and namespaces.
     Landlock,
+    /// A container of a Docker engine, with Landlock and seccomp inside.
+    Docker,
     /// No confinement at all; tests only.
     Bare,
 }

@@ -7,7 +7,7 @@ use super::{
     section::{At, Faults, Section, cut, document, suggestion},
     tighten, units,
 };
-use crate::{Database, LayerName, Mode};
+use crate::{Backend, Database, LayerName, Mode, WorkspaceMode};
 
 /// What one file says; a field that it does not name is `None` or empty.
 #[derive(Debug, Default)]
@@ -15,6 +15,10 @@ pub(super) struct Draft {
     pub(super) name: Option<String>,
     pub(super) extends: Option<At<String>>,
     pub(super) mode: Option<Mode>,
+    pub(super) backend: Option<Backend>,
+    pub(super) image: Option<String>,
+    pub(super) runtime: Option<String>,
+    pub(super) workspace: Option<WorkspaceMode>,
     pub(super) namespaces: Option<bool>,
     pub(super) rights: Vec<(Right, Floor)>,
     pub(super) read: Option<Vec<String>>,
@@ -132,21 +136,22 @@ fn mode(word: &At<String>, faults: &mut Faults<'_>) -> Option<Mode> {
     found
 }
 
-/// A word of a closed list of which this build has one, and the others come later.
-fn only(section: &Section<'_, '_>, key: &str, now: &str, later: &[&str], faults: &mut Faults<'_>) {
-    let Some(word) = section.text(key, faults) else {
-        return;
-    };
-    if word.value == now {
-        return;
+/// The value of a key that knows a few words.
+fn word_of<T: Copy>(
+    section: &Section<'_, '_>,
+    key: &str,
+    words: &[(&str, T)],
+    faults: &mut Faults<'_>,
+) -> Option<T> {
+    let word = section.text(key, faults)?;
+    if let Some((_, value)) = words.iter().find(|(name, _)| *name == word.value) {
+        return Some(*value);
     }
-    if later.contains(&word.value.as_str()) {
-        let message = format!("{key} `{}` comes with a later release", word.value);
-        faults.add(&word.span, message, Some(format!("use `{now}`")));
-    } else {
-        let message = format!("no {key} is named `{}`", cut(&word.value));
-        faults.add(&word.span, message, Some(format!("use `{now}`")));
-    }
+    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+    let message = format!("no {key} is named `{}`", cut(&word.value));
+    let help = Some(suggestion(&word.value, &names));
+    faults.add(&word.span, message, help);
+    None
 }
 
 fn confinement(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>) {
@@ -161,21 +166,24 @@ fn confinement(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>
     let Some(section) = top.table("confinement", &known, faults) else {
         return;
     };
-    only(&section, "backend", "landlock", &["docker"], faults);
-    only(
+    draft.backend = word_of(
         &section,
-        "workspace",
-        "copy",
-        &["overlay", "direct"],
+        "backend",
+        &[("landlock", Backend::Landlock), ("docker", Backend::Docker)],
         faults,
     );
-    for key in ["image", "runtime"] {
-        if let Some(span) = section.key(key) {
-            let message =
-                format!("`{key}` belongs to the docker backend, which comes with a later release");
-            faults.add(&span, message, Some("leave it out".to_owned()));
-        }
-    }
+    draft.workspace = word_of(
+        &section,
+        "workspace",
+        &[
+            ("overlay", WorkspaceMode::Overlay),
+            ("copy", WorkspaceMode::Copy),
+            ("direct", WorkspaceMode::Direct),
+        ],
+        faults,
+    );
+    draft.image = section.text("image", faults).map(|word| word.value);
+    draft.runtime = section.text("runtime", faults).map(|word| word.value);
     if let Some(word) = section.text("namespaces", faults) {
         match word.value.as_str() {
             "auto" => draft.namespaces = Some(true),

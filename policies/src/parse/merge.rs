@@ -10,14 +10,18 @@ use super::{
     section::{At, Span},
 };
 use crate::{
-    Database, Filesystem, LayerName, Limits, Mode, Models, Network, Settings,
-    evaluate::host_contains,
+    Backend, Database, Filesystem, LayerName, Limits, Mode, Models, Network, Settings,
+    WorkspaceMode, evaluate::host_contains,
 };
 
 /// One layer's word on every setting: its files joined, the extended ones first.
 #[derive(Debug, Default)]
 pub(super) struct Word {
     mode: Option<Mode>,
+    backend: Option<Backend>,
+    image: Option<String>,
+    runtime: Option<String>,
+    workspace: Option<WorkspaceMode>,
     namespaces: Option<bool>,
     rights: BTreeMap<Right, Floor>,
     read: Option<Vec<String>>,
@@ -38,6 +42,10 @@ impl Word {
     /// Adds a file that extends what was added before.
     pub(super) fn add(&mut self, draft: &Draft, file: usize) {
         self.mode = draft.mode.or(self.mode);
+        self.backend = draft.backend.or(self.backend);
+        self.image = draft.image.clone().or_else(|| self.image.take());
+        self.runtime = draft.runtime.clone().or_else(|| self.runtime.take());
+        self.workspace = draft.workspace.or(self.workspace);
         self.namespaces = draft.namespaces.or(self.namespaces);
         self.rights.extend(draft.rights.iter().copied());
         join(&mut self.read, draft.read.as_ref());
@@ -128,7 +136,13 @@ pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
     let base = Settings::default();
     let mut clashes = Vec::new();
     let mut confinement = base.confinement;
-    // The outermost layer that speaks of namespaces decides: an inner one could only weaken.
+    // The outermost layer that speaks of the box decides: an inner one could only weaken.
+    confinement.backend = outer()
+        .find_map(|word| word.backend)
+        .unwrap_or(confinement.backend);
+    confinement.image = outer().find_map(|word| word.image.clone());
+    confinement.runtime = outer().find_map(|word| word.runtime.clone());
+    confinement.workspace = outer().find_map(|word| word.workspace);
     confinement.namespaces = outer()
         .find_map(|word| word.namespaces)
         .unwrap_or(confinement.namespaces);

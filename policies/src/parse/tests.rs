@@ -189,16 +189,15 @@ fn each_fault_is_told() {
             "no policy is named `nowhere`",
         ),
         (
-            "[confinement]\nbackend = \"docker\"".into(),
-            "backend `docker` comes with a later release",
+            "[confinement]\nbackend = \"dokcer\"".into(),
+            "did you mean `docker`?",
         ),
         (
-            "[confinement]\nworkspace = \"overlay\"".into(),
-            "workspace `overlay` comes with a later",
+            "[confinement]\nworkspace = \"overlai\"".into(),
+            "no workspace is named `overlai`",
         ),
-        ("[confinement]\nworkspace = \"direct\"".into(), "use `copy`"),
         ("[confinement]\nnamespaces = \"on\"".into(), "auto or off"),
-        ("[confinement]\nimage = \"x\"".into(), "docker backend"),
+        ("[confinement]\nimage = 3".into(), "`image`"),
         (
             "[confinement.rights]\n\"net.tpc\" = \"required\"".into(),
             "did you mean `net.tcp`?",

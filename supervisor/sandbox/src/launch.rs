@@ -16,7 +16,7 @@ use std::{
 use protocol::{
     ROLE_HANDS, Report, bounds,
     frame::{Decoder, FrameFault},
-    jail::JailSpec,
+    jail::{JailSpec, Situation},
     phase::{HandsPhase, hands_may},
 };
 use rustix::{
@@ -55,8 +55,8 @@ pub struct Facts {
     pub uid: u32,
     /// Effective capabilities as hex.
     pub capabilities: String,
-    /// Whether namespaces were made.
-    pub namespaces: bool,
+    /// What holds the box together.
+    pub situation: Situation,
 }
 
 /// Why no box stands. Nothing of it is left when this is returned.
@@ -222,7 +222,7 @@ fn greet(
                 errata,
                 uid,
                 capabilities,
-                namespaces,
+                situation,
             } => {
                 let Some(pidfd) = pidfd.filter(|_| handles.is_empty() && !decoder.is_midway())
                 else {
@@ -234,7 +234,7 @@ fn greet(
                         errata,
                         uid,
                         capabilities,
-                        namespaces,
+                        situation,
                     },
                     pidfd,
                 ));

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use policies::Settings;
 use protocol::{
     BUILD, SessionId, bounds,
-    jail::{Domain, Identity, JailLimits, JailSpec, Mount, WORKER_INSIDE},
+    jail::{Domain, Identity, JailLimits, JailSpec, Mount, Situation, WORKER_INSIDE},
 };
 
 /// Folders of the root that hold programs and libraries; links where `/usr` is merged.
@@ -308,7 +308,11 @@ fn view(
     Ok(JailSpec {
         build: BUILD.to_owned(),
         session: place.session.clone(),
-        namespaces: place.settings.confinement.namespaces,
+        situation: if place.settings.confinement.namespaces {
+            Situation::Namespaces
+        } else {
+            Situation::Landlock
+        },
         identity: place.identity,
         view: mounts,
         agent_read: vec![workspace.clone(), WORKER_INSIDE.to_owned()],

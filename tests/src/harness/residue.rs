@@ -161,6 +161,7 @@ mod tests {
     use std::{os::unix::net::UnixListener, process::Command};
 
     use super::{of, processes_of};
+    use crate::harness::until;
 
     #[test]
     fn what_is_left_is_found() {
@@ -221,7 +222,10 @@ mod tests {
             .env("PLACE", folder.path())
             .spawn()
             .expect("a child");
-        assert_eq!(processes_of(folder.path()).len(), 1);
+        // For a moment after its exec a process has no environment to show yet.
+        let seen = || Some(processes_of(folder.path())).filter(|all| !all.is_empty());
+        let seen = until("the child is seen", super::GONE, seen);
+        assert_eq!(seen.len(), 1, "{seen:?}");
         let found = of(folder.path());
         assert!(
             found.len() == 1 && found[0].contains("sleep 600"),

@@ -20,7 +20,7 @@ use nix::{
 };
 use protocol::{
     CommandLimits, Failure, FailureClass, ProbeDomain, Report, Spawn, bounds,
-    jail::{Domain, JailSpec, ProbePlan, WORKER_INSIDE},
+    jail::{Domain, JailSpec, ProbePlan, Situation, WORKER_INSIDE},
 };
 
 use crate::{
@@ -49,8 +49,8 @@ pub struct Standing {
     pub uid: u32,
     /// Effective capabilities, read back, as hex.
     pub capabilities: String,
-    /// Whether namespaces were made.
-    pub namespaces: bool,
+    /// What holds the box together.
+    pub situation: Situation,
 }
 
 impl Standing {
@@ -62,7 +62,7 @@ impl Standing {
             errata: self.errata,
             uid: self.uid,
             capabilities: self.capabilities.clone(),
-            namespaces: self.namespaces,
+            situation: self.situation,
         }
     }
 }
@@ -106,7 +106,7 @@ impl View {
             errata: kernel.errata,
             uid: geteuid().as_raw(),
             capabilities: capabilities::effective_hex()?,
-            namespaces: spec.namespaces,
+            situation: spec.situation,
         };
         Ok(Hands {
             spec,

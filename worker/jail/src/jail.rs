@@ -23,7 +23,7 @@ use nix::{
 };
 use protocol::{
     Exit,
-    jail::{Identity, JailSpec},
+    jail::{Identity, JailSpec, Situation},
 };
 
 use crate::{
@@ -125,7 +125,7 @@ pub fn build(spec: &JailSpec, keep: &[BorrowedFd<'_>]) -> Result<Role, Unfit> {
             "the spec is of another build: install provost and provost-worker from one release",
         ));
     }
-    if !spec.namespaces {
+    if spec.situation != Situation::Namespaces {
         return Err(Unfit::new(
             "namespaces",
             "the policy turns namespaces off, and a box of Landlock and seccomp alone is not built \

@@ -5,7 +5,10 @@
 use std::{path::Path, process::ExitCode};
 
 use policies::parse::Source;
-use protocol::{Floor, Right, bounds, jail::Identity};
+use protocol::{
+    Floor, Right, bounds,
+    jail::{Identity, Situation},
+};
 use serde_json::json;
 use supervisor_core::{Certificate, RightState};
 use supervisor_record::Places;
@@ -116,7 +119,7 @@ fn as_json(
     let certificate = proven.as_ref().ok();
     let rights = rights.iter().map(|(right, floor, state)| {
         let held = state.as_ref().is_some_and(|state| state.held);
-        json!({ "right": right, "floor": floor, "held": held, "by": held_by(*right, true),
+        json!({ "right": right, "floor": floor, "held": held, "by": held_by(*right, Situation::Namespaces),
             "remedy": cause(state.as_ref(), proven) })
     });
     let bounds = bounds::TABLE.iter();
@@ -157,7 +160,7 @@ fn tell(
         let floor = format!("{floor:?}").to_lowercase();
         let held = state.as_ref().is_some_and(|state| state.held);
         let word = if held { "held" } else { "NOT held" };
-        let by = held_by(*right, true);
+        let by = held_by(*right, Situation::Namespaces);
         text.push_str(&format!(
             "{:<20} {floor:<9} {word:<9} {by}\n",
             right.as_str()

@@ -11,7 +11,7 @@ use std::{
 use policies::Policy;
 use protocol::{
     CommandId, Digest, Floor, Order, Probe, ProbeDomain, Right,
-    jail::{JailSpec, ProbePlan},
+    jail::{JailSpec, ProbePlan, Situation},
 };
 use supervisor_core::{Certificate, RightState};
 use supervisor_record::Places;
@@ -146,7 +146,7 @@ fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Cert
             right,
             floor: floor.unwrap_or(Floor::Required),
             held: is_held(right, &mine),
-            by: held_by(right, at.facts.namespaces).to_owned(),
+            by: held_by(right, at.facts.situation).to_owned(),
             probes: mine,
         }
     });
@@ -159,8 +159,8 @@ fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Cert
         kernel: read_line("/proc/sys/kernel/osrelease"),
         abi: at.facts.abi,
         errata: at.facts.errata,
-        backend: at.policy.settings.confinement.backend.clone(),
-        situation: if at.facts.namespaces { "A" } else { "B" }.to_owned(),
+        backend: at.policy.settings.confinement.backend.as_str().to_owned(),
+        situation: at.facts.situation.letter().to_owned(),
         uid: at.facts.uid,
         capabilities: at.facts.capabilities.clone(),
         rights: rights.collect(),
@@ -179,8 +179,8 @@ fn is_held(right: Right, probes: &[Probe]) -> bool {
 }
 
 /// What enforces a right, for people: the table of the Landlock backend.
-pub(crate) fn held_by(right: Right, namespaces: bool) -> &'static str {
-    match (right, namespaces) {
+pub(crate) fn held_by(right: Right, situation: Situation) -> &'static str {
+    match (right, situation == Situation::Namespaces) {
         (Right::FilesRead | Right::FilesWrite, true) => "mount view + Landlock",
         (Right::FilesRead | Right::FilesWrite, false) => "Landlock",
         (Right::FilesMeta, true) => "mount view, read-only mounts",

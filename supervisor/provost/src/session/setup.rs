@@ -60,6 +60,7 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
     }
     let (mut policy, mode, notices) =
         policy(&args.policy, args.mode.as_deref(), &workspace, places)?;
+    built(&policy.settings.confinement)?;
     let databases = databases(&mut policy, &args.database, &workspace)?;
     let mut hide = policy.settings.filesystem.hide.clone();
     for (_, file) in &databases {
@@ -77,6 +78,19 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
         hide,
         notices,
     })
+}
+
+/// Refuses what a policy may say and this release does not build.
+fn built(confinement: &policies::Confinement) -> Result<(), Failure> {
+    let missing = match (confinement.backend, confinement.workspace) {
+        (policies::Backend::Docker, _) => "backend = \"docker\"",
+        (_, Some(policies::WorkspaceMode::Overlay)) => "workspace = \"overlay\"",
+        (_, Some(policies::WorkspaceMode::Direct)) => "workspace = \"direct\"",
+        _ => return Ok(()),
+    };
+    let message = format!("[confinement] {missing} is not built by this release");
+    Err(Failure::new(REFUSED_AT_START, message)
+        .help("leave it out: a session works in a copy, confined by Landlock"))
 }
 
 /// The facts that calls are judged by.

@@ -2,7 +2,10 @@
 
 use std::process::{Child, Command, Stdio};
 
-use protocol::{Hello, SessionId, jail::JailLimits};
+use protocol::{
+    Hello, SessionId,
+    jail::{JailLimits, Situation},
+};
 use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
     process::{PidfdFlags, pidfd_open},
@@ -14,7 +17,7 @@ fn spec() -> JailSpec {
     JailSpec {
         build: protocol::BUILD.to_owned(),
         session: SessionId::parse("s-1").expect("valid"),
-        namespaces: true,
+        situation: Situation::Namespaces,
         identity: None,
         view: Vec::new(),
         workspace: "/w".to_owned(),
@@ -82,7 +85,7 @@ fn ready() -> Report {
         errata: 0,
         uid: 1,
         capabilities: "0".to_owned(),
-        namespaces: true,
+        situation: Situation::Namespaces,
     }
 }
 
@@ -94,7 +97,10 @@ fn an_honest_greeting_gives_the_facts_and_the_handle() {
     say(&theirs, &handles(), &[stand.pidfd().as_fd()]);
     say(&theirs, &ready(), &[]);
     let (facts, pidfd) = greet(&ours, &spec(), stand.0.id()).expect("stands");
-    assert_eq!((facts.abi, facts.uid, facts.namespaces), (7, 1, true));
+    assert_eq!(
+        (facts.abi, facts.uid, facts.situation),
+        (7, 1, Situation::Namespaces)
+    );
     let flags = rustix::io::fcntl_getfd(&pidfd).expect("flags");
     assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
 }

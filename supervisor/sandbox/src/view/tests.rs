@@ -11,9 +11,11 @@ fn settings(read: &[&str], write: &[&str]) -> Settings {
     Settings {
         mode: Mode::OnRequest,
         confinement: Confinement {
-            backend: "landlock".to_owned(),
+            backend: policies::Backend::Landlock,
+            image: None,
+            runtime: None,
             namespaces: true,
-            workspace: WorkspaceMode::Copy,
+            workspace: Some(WorkspaceMode::Copy),
             rights: BTreeMap::new(),
         },
         filesystem: Filesystem {

@@ -23,7 +23,7 @@ use protocol::{
     CommandId, CommandLimits, Digest, Exit, Failure, FailureClass, Order, Probe, ProbeDomain, Put,
     PutDone, Report, Request, Resolved, SessionId, Spawn, bounds,
     frame::Decoder,
-    jail::{JailSpec, Mount, ProbePlan},
+    jail::{JailSpec, Mount, ProbePlan, Situation},
     reader::{Errand, Finding, ReaderSpec},
 };
 use supervisor_sandbox::{
@@ -40,9 +40,11 @@ fn settings() -> Settings {
     Settings {
         mode: Mode::OnRequest,
         confinement: Confinement {
-            backend: "landlock".to_owned(),
+            backend: policies::Backend::Landlock,
+            image: None,
+            runtime: None,
             namespaces: true,
-            workspace: WorkspaceMode::Copy,
+            workspace: Some(WorkspaceMode::Copy),
             rights: BTreeMap::new(),
         },
         filesystem: Filesystem::default(),
@@ -271,7 +273,10 @@ fn commands_run_in_the_view() {
     let session = Session::new();
     let mut running = session.start();
     let facts = running.jail.facts.clone();
-    assert_eq!((facts.uid, facts.namespaces), (session.uid(), true));
+    assert_eq!(
+        (facts.uid, facts.situation),
+        (session.uid(), Situation::Namespaces)
+    );
     assert!(
         facts.abi >= 1 && facts.capabilities.bytes().all(|b| b == b'0'),
         "{facts:?}"

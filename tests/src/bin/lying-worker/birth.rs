@@ -15,7 +15,7 @@ use std::{
 
 use protocol::{
     Hello, ROLE_AGENT, ROLE_HANDS, Report,
-    jail::{JailSpec, Mount},
+    jail::{JailSpec, Mount, Situation},
 };
 use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
@@ -53,7 +53,7 @@ fn tell(mut link: UnixStream, spec: &JailSpec, lie: &str) -> io::Result<()> {
         errata: 0,
         uid: 0,
         capabilities: "0000000000000000".to_owned(),
-        namespaces: true,
+        situation: Situation::Namespaces,
     };
     let names = |names: &[&str]| Report::Handles {
         names: names.iter().map(|&name| name.to_owned()).collect(),

@@ -14,7 +14,7 @@ use std::{
 
 use protocol::{
     CommandId, Digest, Exit, Failure, FailureClass, Hello, PutDone, ROLE_HANDS, Report, Resolved,
-    SessionId,
+    SessionId, jail::Situation,
 };
 use provost_tests::lies::MOMENT;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -108,7 +108,7 @@ fn tell(mut link: UnixStream, lie: &str) -> io::Result<()> {
             errata: 0,
             uid: 0,
             capabilities: "000001ffffffffff".to_owned(),
-            namespaces: true,
+            situation: Situation::Namespaces,
         },
         "late_handles" => Report::Handles {
             names: vec!["pidfd".to_owned()],

@@ -12,7 +12,10 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use protocol::{Probe, ProbeDomain, Right, jail::Mount};
+use protocol::{
+    Probe, ProbeDomain, Right,
+    jail::{Mount, Situation},
+};
 use worker_jail::attack::ATTACKS;
 
 use crate::{
@@ -70,14 +73,14 @@ fn stands() -> Verdict {
             abi,
             uid,
             capabilities,
-            namespaces,
+            situation,
             ..
         } = report
         else {
             return Err(said.to_owned());
         };
         let zero = "0000000000000000";
-        let fine = abi >= 1 && capabilities == zero && namespaces;
+        let fine = abi >= 1 && capabilities == zero && situation == Situation::Namespaces;
         let account = !nix::unistd::geteuid().is_root() || uid == ACCOUNT;
         check(fine && account, || said.to_owned())
     })
@@ -325,7 +328,7 @@ fn reader() -> Verdict {
 fn unfit() -> Verdict {
     for way in ways() {
         let mut scene = Scene::new(way)?;
-        scene.spec.namespaces = false;
+        scene.spec.situation = Situation::Landlock;
         let why = scene.play("stands").err().unwrap_or_default();
         check(why.contains("namespaces") && why.contains("auto"), || {
             why.clone()

@@ -18,7 +18,7 @@ use std::{
 use nix::unistd::geteuid;
 use protocol::{
     BUILD, SessionId, bounds,
-    jail::{Domain, Identity, JailLimits, JailSpec, Mount, ProbePlan, WORKER_INSIDE},
+    jail::{Domain, Identity, JailLimits, JailSpec, Mount, ProbePlan, Situation, WORKER_INSIDE},
 };
 
 /// An account that owns nothing.
@@ -239,7 +239,7 @@ fn spec(session: SessionId, workspace: &Path, way: As) -> JailSpec {
     JailSpec {
         build: BUILD.to_owned(),
         session,
-        namespaces: true,
+        situation: Situation::Namespaces,
         identity: (way == As::RootForAccount).then_some(Identity {
             uid: ACCOUNT,
             gid: ACCOUNT,
