@@ -173,7 +173,7 @@ impl Default for Settings {
                 workspace: None,
                 rights: Right::ALL
                     .iter()
-                    .map(|&right| (right, Floor::Required))
+                    .map(|&right| (right, right.default_floor()))
                     .collect(),
             },
             filesystem: Filesystem::default(),
@@ -190,6 +190,7 @@ impl Default for Limits {
         Self {
             memory: bounds::MEMORY,
             processes: bounds::PROCESSES,
+            cpu: None,
             disk: bounds::DISK,
             wall: bounds::WALL.as_secs(),
             output: bounds::OUTPUT_SPOOL,
@@ -291,6 +292,10 @@ pub struct Limits {
     pub memory: u64,
     /// Processes.
     pub processes: u64,
+    /// Processors that all commands together may keep busy (`1.5`); `None`: all of the machine's,
+    /// with a smaller share than other work has.
+    #[serde(default)]
+    pub cpu: Option<f64>,
     /// Bytes of disk.
     pub disk: u64,
     /// Wall time of the session in seconds.

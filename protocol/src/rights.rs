@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 macro_rules! rights {
-    ($($(#[$doc:meta])* $variant:ident = $word:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal, $floor:ident;)*) => {
         /// A right that a session may not have.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Right {
@@ -25,41 +25,60 @@ macro_rules! rights {
             pub fn parse(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)* _ => None }
             }
+
+            /// What a policy that says nothing insists on. Required, but for what only a host that
+            /// hands over cgroups can hold (memory, cpu) and what a real file system cannot (disk).
+            #[must_use]
+            pub fn default_floor(self) -> Floor {
+                match self { $(Self::$variant => Floor::$floor,)* }
+            }
         }
     };
 }
 
 rights! {
     /// Reading files outside the view.
-    FilesRead = "files.read";
+    FilesRead = "files.read", Required;
     /// Writing files outside the write list.
-    FilesWrite = "files.write";
+    FilesWrite = "files.write", Required;
     /// Changing mode, owner, times or attributes of files outside.
-    FilesMeta = "files.meta";
+    FilesMeta = "files.meta", Required;
     /// Seeing what the policy hides inside the workspace.
-    FilesHidden = "files.hidden";
+    FilesHidden = "files.hidden", Required;
     /// TCP to anywhere.
-    NetTcp = "net.tcp";
+    NetTcp = "net.tcp", Required;
     /// UDP and other datagrams.
-    NetUdp = "net.udp";
+    NetUdp = "net.udp", Required;
     /// Unix sockets by path.
-    NetUnixPath = "net.unix.path";
+    NetUnixPath = "net.unix.path", Required;
     /// Abstract Unix sockets.
-    NetUnixAbstract = "net.unix.abstract";
+    NetUnixAbstract = "net.unix.abstract", Required;
     /// Signalling processes outside its own domain.
-    ProcSignal = "proc.signal";
+    ProcSignal = "proc.signal", Required;
     /// Tracing or reading the memory of other processes.
-    ProcTrace = "proc.trace";
+    ProcTrace = "proc.trace", Required;
     /// Seeing other processes.
-    ProcSee = "proc.see";
+    ProcSee = "proc.see", Required;
     /// Changing the limits of other processes.
-    ProcLimits = "proc.limits";
+    ProcLimits = "proc.limits", Required;
     /// Starting programs (agent domain).
-    Exec = "exec";
+    Exec = "exec", Required;
     /// Reaching a terminal.
-    Terminal = "terminal";
+    Terminal = "terminal", Required;
     /// The kernel's dangerous calls.
-    Syscalls = "syscalls";
+    Syscalls = "syscalls", Required;
+    /// Reaching other processes' shared memory, semaphores, message queues and keyrings.
+    Ipc = "ipc", Preferred;
+    /// Memory beyond the session's limit.
+    Memory = "memory", Preferred;
+    /// More processes at once than the session's limit.
+    Processes = "processes", Preferred;
+    /// Processor time beyond the session's share.
+    Cpu = "cpu", Preferred;
+    /// Disk beyond the session's limit.
+    Disk = "disk", Preferred;
+    /// Devices of the host, and making nodes for them.
+    Devices = "devices", Preferred;
 }
 
 impl std::fmt::Display for Right {
@@ -100,6 +119,22 @@ pub enum ProbeDomain {
     Agent,
     /// A command's.
     Command,
+    /// In none: the supervisor read it back from outside.
+    Outside,
+}
+
+impl Right {
+    /// Where a right must be proven to count as held. A domain that said nothing proves nothing.
+    #[must_use]
+    pub fn domains(self) -> &'static [ProbeDomain] {
+        match self {
+            // Commands are made to execute.
+            Self::Exec => &[ProbeDomain::Agent],
+            // What only the outside can see.
+            Self::Memory | Self::Processes | Self::Cpu | Self::Disk => &[ProbeDomain::Outside],
+            _ => &[ProbeDomain::Agent, ProbeDomain::Command],
+        }
+    }
 }
 
 /// What one probe found: an attempt that must fail beside a twin that must succeed.

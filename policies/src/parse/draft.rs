@@ -39,6 +39,7 @@ pub(super) struct Draft {
 pub(super) struct LimitsDraft {
     pub(super) memory: Option<u64>,
     pub(super) processes: Option<u64>,
+    pub(super) cpu: Option<f64>,
     pub(super) disk: Option<u64>,
     pub(super) wall: Option<u64>,
     pub(super) output: Option<u64>,
@@ -196,9 +197,7 @@ fn confinement(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>
         }
     }
     let words: Vec<&str> = Right::ALL.iter().map(|right| right.as_str()).collect();
-    let later = ["ipc", "memory", "processes", "cpu", "disk", "devices"];
-    let all: Vec<&str> = words.iter().copied().chain(later).collect();
-    let Some(rights) = section.table("rights", &all, faults) else {
+    let Some(rights) = section.table("rights", &words, faults) else {
         return;
     };
     for (name, floor) in rights.named(faults) {
@@ -213,13 +212,8 @@ fn confinement(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>
                 None
             }
         };
-        match (Right::parse(&name.value), level) {
-            (Some(right), Some(level)) => draft.rights.push((right, level)),
-            (None, _) if later.contains(&name.value.as_str()) => {
-                let message = format!("right `{}` comes with a later release", name.value);
-                faults.add(&name.span, message, Some("leave it out".to_owned()));
-            }
-            _ => {}
+        if let (Some(right), Some(level)) = (Right::parse(&name.value), level) {
+            draft.rights.push((right, level));
         }
     }
 }
@@ -240,9 +234,14 @@ fn limits(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>) {
     let Some(section) = top.table("limits", &known, faults) else {
         return;
     };
-    if let Some(span) = section.key("cpu") {
-        let help = Some("leave it out; `wall` bounds the time".to_owned());
-        faults.add(&span, "limit `cpu` comes with a later release", help);
+    if let Some(cpus) = section.amount("cpu", faults) {
+        // A quota of less than a hundredth of a processor would not even start a shell in time.
+        if (0.01..=4_096.0).contains(&cpus.value) {
+            draft.limits.cpu = Some(cpus.value);
+        } else {
+            let help = Some("write processors, as 0.5 or 2.0".to_owned());
+            faults.add(&cpus.span, "`cpu` is not a number of processors", help);
+        }
     }
     let mut size = |key: &str, least: u64| -> Option<u64> {
         let text = section.text(key, faults)?;

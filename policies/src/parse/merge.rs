@@ -97,6 +97,7 @@ fn over(new: LimitsDraft, old: LimitsDraft) -> LimitsDraft {
     LimitsDraft {
         memory: new.memory.or(old.memory),
         processes: new.processes.or(old.processes),
+        cpu: new.cpu.or(old.cpu),
         disk: new.disk.or(old.disk),
         wall: new.wall.or(old.wall),
         output: new.output.or(old.output),
@@ -152,7 +153,7 @@ pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
             .max();
         let floor = inner()
             .filter_map(|word| word.rights.get(&right).copied())
-            .fold(said.unwrap_or(Floor::Required), Floor::max);
+            .fold(said.unwrap_or(right.default_floor()), Floor::max);
         confinement.rights.insert(right, floor);
     }
     // What no outer layer grants, an inner one cannot narrow: it stays nothing.
@@ -307,6 +308,7 @@ fn limits(outer: &[LimitsDraft], inner: &[LimitsDraft]) -> Limits {
         memory: least(|word| word.memory, all, Some(base.memory)).unwrap_or(base.memory),
         processes: least(|word| word.processes, all, Some(base.processes))
             .unwrap_or(base.processes),
+        cpu: least(|word| word.cpu, all, base.cpu),
         disk: least(|word| word.disk, all, Some(base.disk)).unwrap_or(base.disk),
         wall: least(|word| word.wall, all, Some(base.wall)).unwrap_or(base.wall),
         output: least(|word| word.output, all, Some(base.output)).unwrap_or(base.output),

@@ -69,6 +69,8 @@ workspace = "copy"
 "net.tcp" = "required"
 "proc.see" = "preferred"
 terminal = "off"
+memory = "required"
+devices = "off"
 [filesystem]
 read = ["/opt/tools"]
 write = ["/var/cache/build"]
@@ -79,6 +81,7 @@ allow = ["Example.com", "*.example.com", "api.test:8443"]
 [limits]
 memory = "1GiB"
 processes = 64
+cpu = 1.5
 disk = "512 MiB"
 wall = "1h30m"
 output = "1MiB"
@@ -120,6 +123,13 @@ reason = "not ours"
         Floor::Preferred
     );
     assert_eq!(settings.confinement.rights[&Right::Terminal], Floor::Off);
+    assert_eq!(settings.confinement.rights[&Right::Devices], Floor::Off);
+    assert_eq!(settings.confinement.rights[&Right::Memory], Floor::Required);
+    assert_eq!(
+        settings.confinement.rights[&Right::Cpu],
+        Right::Cpu.default_floor()
+    );
+    assert_eq!(settings.limits.cpu, Some(1.5));
     assert_eq!(
         settings.confinement.rights[&Right::FilesRead],
         Floor::Required
@@ -207,8 +217,8 @@ fn each_fault_is_told() {
             "a right cannot be `must`",
         ),
         (
-            "[confinement.rights]\nmemory = \"required\"".into(),
-            "comes with a later release",
+            "[limits]\ncpu = 5000".into(),
+            "`cpu` is not a number of processors",
         ),
         (
             "[filesystem]\nhide = [\"..\"]".into(),
@@ -257,7 +267,6 @@ fn each_fault_is_told() {
         ("[limits]\nwall = \"soon\"".into(), "is not a time"),
         ("[limits]\nturns = 0".into(), "a whole number above zero"),
         ("[limits]\ncost_usd = -1".into(), "a number above zero"),
-        ("[limits]\ncpu = 1".into(), "comes with a later release"),
         (
             "[models]\nroute = [\"sonnet\"]".into(),
             "write PROVIDER/MODEL",

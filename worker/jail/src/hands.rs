@@ -243,6 +243,10 @@ impl Hands {
                 let order = self.probe_order(walls)?;
                 self.spawn(&order, findings, None)
             }
+            ProbeDomain::Outside => Err(Failure {
+                class: FailureClass::WrongKind,
+                message: "nothing in the jail is outside of it".to_owned(),
+            }),
         }
     }
 

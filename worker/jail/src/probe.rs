@@ -67,6 +67,7 @@ pub fn probe_role(argument: &str) -> u8 {
     let out = match domain {
         ProbeDomain::Agent => descriptors::agent_link(),
         ProbeDomain::Command => sys::inherited(1),
+        ProbeDomain::Outside => return 70,
     };
     let Ok(out) = out else { return 70 };
     if domain == ProbeDomain::Agent && agent::enter_domain(&read, pretend).is_err() {
@@ -74,7 +75,7 @@ pub fn probe_role(argument: &str) -> u8 {
     }
     let raise = match domain {
         ProbeDomain::Agent => Raise::AgentFilter,
-        ProbeDomain::Command => Raise::Nothing,
+        ProbeDomain::Command | ProbeDomain::Outside => Raise::Nothing,
     };
     match try_all(domain, hands, &plan, raise).and_then(|probes| write(&probes, out)) {
         Ok(()) => 0,
@@ -114,6 +115,7 @@ pub fn try_all(
     let cases = match domain {
         ProbeDomain::Agent => cases::agent(plan),
         ProbeDomain::Command => cases::command(plan),
+        ProbeDomain::Outside => Vec::new(),
     };
     let ground = Ground { plan, hands };
     let (alone, together): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case.alone);

@@ -167,15 +167,10 @@ fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Cert
     }
 }
 
-/// Held: every probe of it held, and each domain that has the right to lose was probed. A domain that
-/// said nothing proves nothing. Commands may execute, so `exec` is the agent's alone.
+/// Held: every probe of it held, and each domain that has the right to lose was probed.
 fn is_held(right: Right, probes: &[Probe]) -> bool {
-    let domains = match right {
-        Right::Exec => &[ProbeDomain::Agent][..],
-        _ => &[ProbeDomain::Agent, ProbeDomain::Command][..],
-    };
     let probed = |domain: &ProbeDomain| probes.iter().any(|probe| probe.domain == *domain);
-    domains.iter().all(probed) && probes.iter().all(Probe::held)
+    right.domains().iter().all(probed) && probes.iter().all(Probe::held)
 }
 
 /// What enforces a right, for people: the table of the Landlock backend.
@@ -201,6 +196,11 @@ pub(crate) fn held_by(right: Right, situation: Situation) -> &'static str {
         (Right::Exec, _) => "seccomp + Landlock (agent)",
         (Right::Terminal, _) => "own session + seccomp",
         (Right::Syscalls, _) => "seccomp + no capabilities",
+        (Right::Ipc, true) => "ipc namespace + seccomp",
+        (Right::Ipc, false) => "seccomp",
+        (Right::Devices, true) => "mount view + no capabilities",
+        (Right::Devices, false) => "Landlock + no capabilities",
+        (Right::Memory | Right::Processes | Right::Cpu | Right::Disk, _) => "limits",
     }
 }
 

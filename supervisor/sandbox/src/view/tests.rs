@@ -27,6 +27,7 @@ fn settings(read: &[&str], write: &[&str]) -> Settings {
         limits: Limits {
             memory: bounds::MEMORY,
             processes: 100,
+            cpu: None,
             disk: 1000,
             wall: 60,
             output: 1,

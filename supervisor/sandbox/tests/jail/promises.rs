@@ -52,6 +52,7 @@ fn settings() -> Settings {
         limits: Limits {
             memory: bounds::MEMORY,
             processes: bounds::PROCESSES,
+            cpu: None,
             disk: bounds::DISK,
             wall: 60,
             output: 1,
