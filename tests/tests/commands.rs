@@ -468,4 +468,84 @@ mod commands {
             "a cut tail shows against a head kept elsewhere: {cut}"
         );
     }
+
+    #[test]
+    fn an_export_is_verified_elsewhere_with_the_key_and_the_heads_that_were_kept() {
+        let place = Place::new();
+        let kept = place.root().join("work/heads.txt");
+        let script = format!("{}{}", calls("printf 'x\\n{}\\n'"), ends("one"));
+        let to = kept.display().to_string();
+        let done = place.play(&script, &["--audit-head", &to]);
+        assert_eq!(done.code, Some(0), "{done}");
+        let session = done.session();
+        let heads = std::fs::read_to_string(&kept).expect("heads were sent");
+        assert!(heads.lines().count() >= 2, "certificate and end: {heads}");
+        assert!(
+            heads.lines().all(|line| line.starts_with(&session)),
+            "{heads}"
+        );
+
+        let public = place.root().join("work/public");
+        std::fs::copy(place.state().join("audit.pub"), &public).expect("kept elsewhere");
+        let public = public.display().to_string();
+        let own = place.run(["audit", "verify", "--key", &public, "--head", &to]);
+        assert_eq!(own.code, Some(0), "{own}");
+
+        let file = place.root().join("work/audit.jsonl");
+        let file = file.display().to_string();
+        let export = place.run(["audit", "export", "--out", &file]);
+        assert_eq!(export.code, Some(0), "{export}");
+        let again = place.run(["audit", "export", "--out", &file]);
+        assert_eq!(
+            again.code,
+            Some(78),
+            "evidence is not written over: {again}"
+        );
+        let check = || {
+            place.run([
+                "audit", "verify", "--export", &file, "--key", &public, "--head", &to,
+            ])
+        };
+        assert_eq!(check().code, Some(0), "{}", check());
+        let text = std::fs::read_to_string(&file).expect("the export");
+        let edited = text.replacen("\"permit\":", "\"permit\": ", 1);
+        assert_ne!(edited, text, "something was edited");
+        std::fs::write(&file, edited).expect("edited");
+        let found = check();
+        assert_eq!(found.code, Some(1), "{found}");
+        assert!(found.stdout.contains("edit"), "{found}");
+
+        let events = place.run(["audit", "export", &session, "--format", "ocsf"]);
+        let kinds: Vec<serde_json::Value> = events
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("an event a line"))
+            .collect();
+        let classes = |class: u64| kinds.iter().any(|event| event["class_uid"] == class);
+        assert!(classes(6002) && classes(1007) && classes(6003), "{events}");
+    }
+
+    #[test]
+    fn heads_go_to_a_log_and_a_log_that_is_gone_is_told() {
+        let place = Place::new();
+        let socket = place.root().join("work/log.sock");
+        let log = std::os::unix::net::UnixDatagram::bind(&socket).expect("a log");
+        log.set_read_timeout(Some(std::time::Duration::from_secs(5)))
+            .expect("bounded");
+        let word = format!("syslog:{}", socket.display());
+        let done = place.play(&ends("one"), &["--audit-head", &word]);
+        assert_eq!(done.code, Some(0), "{done}");
+        let mut line = [0; 2_048];
+        let got = log.recv(&mut line).expect("a line");
+        let line = String::from_utf8_lossy(&line[..got]).into_owned();
+        assert!(
+            line.starts_with("<86>provost[") && line.contains(&done.session()),
+            "{line}"
+        );
+        drop(log);
+        std::fs::remove_file(&socket).expect("gone");
+        let refused = place.play(&ends("one"), &["--audit-head", &word]);
+        assert_eq!(refused.code, Some(77), "{refused}");
+        assert!(refused.stderr.contains("--audit-head"), "{refused}");
+    }
 }

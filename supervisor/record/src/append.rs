@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use protocol::{Digest, SessionId, bounds};
+use protocol::{SessionId, bounds};
 use rusqlite::{ErrorCode, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use supervisor_core::Entry;
 
 use crate::schema::{from_db, is_busy, to_db};
-use crate::{Places, Record, chain};
+use crate::{Checkpoint, Places, Record, chain, checkpoint, sign::Key};
 
 /// `PRAGMA synchronous` for what must survive the death of any process.
 pub(crate) const DURABLE_NORMAL: &str = "normal";
@@ -122,8 +122,9 @@ impl Record {
             .db
             .transaction_with_behavior(TransactionBehavior::Immediate);
         let tx = tx.map_err(failed)?;
-        let last = write(&tx, id, session, &lines, now_ms).map_err(failed)?;
+        let (last, made) = write(&tx, &self.key, id, session, &lines, now_ms).map_err(failed)?;
         tx.commit().map_err(failed)?;
+        self.checkpoint = made.or_else(|| self.checkpoint.take());
         Ok(last)
     }
 
@@ -165,11 +166,12 @@ impl Record {
 
 fn write(
     tx: &Transaction<'_>,
+    key: &Key,
     id: i64,
     session: &SessionId,
     lines: &[Line<'_>],
     now_ms: u64,
-) -> rusqlite::Result<u64> {
+) -> rusqlite::Result<(u64, Option<Checkpoint>)> {
     let mut seq: i64 = tx
         .prepare_cached("SELECT COALESCE(MAX(seq), 0) FROM events WHERE session = ?1")?
         .query_row([id], |row| row.get(0))?;
@@ -205,10 +207,11 @@ fn write(
     }
     let after = from_db(audit_seq);
     let due = before / bounds::CHECKPOINT_EVERY != after / bounds::CHECKPOINT_EVERY;
-    if after > before && (due || lines.iter().any(|line| line.entry.is_full())) {
-        checkpoint(tx, session, after, &head, now_ms)?;
-    }
-    Ok(from_db(seq))
+    let due = due || lines.iter().any(|line| line.entry.is_full());
+    let made = (after > before && due)
+        .then(|| checkpoint::write(tx, key, session, after, &head, now_ms))
+        .transpose()?;
+    Ok((from_db(seq), made))
 }
 
 /// What an entry means for the other tables.
@@ -276,59 +279,4 @@ fn settle(tx: &Transaction<'_>, id: i64, entry: &Entry, now_ms: u64) -> rusqlite
         | Entry::Reviewed { .. } => {}
     }
     Ok(())
-}
-
-/// Chains a session's head with those of all others, so that a cut tail or a removed session shows.
-fn checkpoint(
-    tx: &Transaction<'_>,
-    session: &SessionId,
-    audit_seq: u64,
-    head: &str,
-    now_ms: u64,
-) -> rusqlite::Result<()> {
-    let last: Option<(i64, String)> = tx
-        .prepare_cached("SELECT seq, hash FROM checkpoints ORDER BY seq DESC LIMIT 1")?
-        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let (seq, prev) = last.unwrap_or_else(|| (0, chain::checkpoint_genesis().to_string()));
-    let seq = seq + 1;
-    let hash = checkpoint_hash(
-        &prev,
-        from_db(seq),
-        now_ms,
-        session.as_str(),
-        audit_seq,
-        head,
-    );
-    let mut insert = tx.prepare_cached(
-        "INSERT INTO checkpoints (seq, time_ms, session, audit_seq, head, prev_hash, hash)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    insert.execute(params![
-        seq,
-        to_db(now_ms),
-        session.as_str(),
-        to_db(audit_seq),
-        head,
-        prev,
-        hash.as_str()
-    ])?;
-    Ok(())
-}
-
-pub(crate) fn checkpoint_hash(
-    prev: &str,
-    seq: u64,
-    time_ms: u64,
-    session: &str,
-    audit_seq: u64,
-    head: &str,
-) -> Digest {
-    chain::link(
-        prev,
-        seq,
-        time_ms,
-        "checkpoint",
-        &format!("{session}:{audit_seq}:{head}"),
-    )
 }

@@ -47,6 +47,10 @@ pub enum FaultKind {
     Forked,
     /// An event's body is not in the chain that it says it is in.
     Loose,
+    /// A checkpoint that carries no signature.
+    Unsigned,
+    /// A checkpoint whose signature does not fit, or was made with a key that is not known.
+    Forged,
     /// More faults than are told.
     More,
 }
@@ -86,6 +90,11 @@ impl std::fmt::Display for AuditFault {
                 )
             }
             FaultKind::Loose => write!(f, "edit: event {seq} is not what its audit record says"),
+            FaultKind::Unsigned => write!(f, "unsigned: checkpoint {seq} carries no signature"),
+            FaultKind::Forged => write!(
+                f,
+                "forged: the signature of checkpoint {seq} is not that of a known key"
+            ),
             FaultKind::More => write!(f, "more faults from record {seq} on are not listed"),
         }
     }

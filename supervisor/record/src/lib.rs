@@ -6,6 +6,7 @@
 //! | [`Record`] | one SQLite file in WAL mode; a transaction per [`Record::append`] |
 //! | [`SessionLock`] | that one supervisor at a time serves a session |
 //! | [`AuditHead`], [`AuditFault`] | a hash chain per session, and what is wrong with one |
+//! | [`Checkpoint`] | the heads of all chains, chained and signed |
 //! | [`History`] | what a session said, as a fold of its entries |
 //!
 //! **Durable** means: written to the WAL before [`Record::append`] returns, so that it survives the
@@ -18,6 +19,8 @@
 mod append;
 mod blobs;
 mod chain;
+mod checkpoint;
+mod export;
 mod fault;
 mod history;
 mod lock;
@@ -26,12 +29,15 @@ mod places;
 mod read;
 mod record;
 mod schema;
+mod sign;
 mod usage;
 mod verify;
 
 pub use append::AppendError;
 pub use blobs::BlobError;
 pub use chain::{AuditHead, MalformedHead};
+pub use checkpoint::Checkpoint;
+pub use export::{ExportError, Exported, ExportedRecord, verify_export};
 pub use fault::{AuditFault, FaultKind};
 pub use history::{Begun, History, history};
 pub use lock::{LockError, SessionLock};
@@ -39,5 +45,6 @@ pub use orphan::{Orphan, OrphanError};
 pub use places::{PlaceError, Places};
 pub use read::{ReadError, SessionRow, Stored};
 pub use record::{NewSession, OpenError, Record};
+pub use sign::{KeyError, public_keys};
 pub use supervisor_core::{MASKED, MaskStream, Masker};
 pub use usage::UsageRow;

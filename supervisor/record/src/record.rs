@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::append::{AppendError, DURABLE_NORMAL};
 use crate::schema::{self, to_db};
-use crate::{Masker, Places, SessionLock};
+use crate::{Checkpoint, KeyError, Masker, Places, SessionLock, sign::Key};
 
 /// The record. One per supervisor; many may have it open at once.
 #[derive(Debug)]
@@ -20,6 +20,10 @@ pub struct Record {
     pub(crate) ids: HashMap<SessionId, i64>,
     /// The value that `PRAGMA synchronous` has now.
     pub(crate) synchronous: &'static str,
+    /// Signs checkpoints.
+    pub(crate) key: Key,
+    /// The last checkpoint that this supervisor wrote.
+    pub(crate) checkpoint: Option<Checkpoint>,
     /// Numbers this process's temporary files.
     pub(crate) temporary: u64,
 }
@@ -27,6 +31,9 @@ pub struct Record {
 /// Why the record cannot be opened; a supervisor without a record does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// Its checkpoints cannot be signed.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The file cannot be made.
     #[error("cannot open the record `{path}`: {source}")]
     File {
@@ -112,9 +119,12 @@ impl Record {
     /// # Errors
     /// [`OpenError`], with what to do.
     pub fn open(places: &Places) -> Result<Self, OpenError> {
-        let db = schema::open(&places.record_file())?;
+        let key = Key::of(places)?;
+        let db = schema::open(&places.record_file(), &key)?;
         Ok(Self {
             db,
+            key,
+            checkpoint: None,
             places: places.clone(),
             masker: Masker::default(),
             ids: HashMap::new(),
@@ -128,6 +138,12 @@ impl Record {
     pub fn masked_by(mut self, masker: Masker) -> Self {
         self.masker = masker;
         self
+    }
+
+    /// The last checkpoint that this supervisor wrote, for keeping it elsewhere.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint.as_ref()
     }
 
     /// The places that it was opened for.

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use protocol::bounds;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use protocol::{Digest, bounds};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
-use crate::record::OpenError;
+use crate::{checkpoint, record::OpenError, sign::Key};
 
 /// Version of the tables; raised with each change that an older program would misread.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 /// "Prov": tells our file from another program's.
 const APPLICATION: i32 = 0x5072_6f76;
@@ -41,7 +41,8 @@ CREATE TABLE audit (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE checkpoints (
     seq INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, session TEXT NOT NULL,
-    audit_seq INTEGER NOT NULL, head TEXT NOT NULL, prev_hash TEXT NOT NULL, hash TEXT NOT NULL
+    audit_seq INTEGER NOT NULL, head TEXT NOT NULL, prev_hash TEXT NOT NULL, hash TEXT NOT NULL,
+    key TEXT, signature TEXT
 ) STRICT;
 CREATE TABLE usage (
     id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions(id),
@@ -57,7 +58,7 @@ CREATE TABLE kept (
 ";
 
 /// Opens the database, makes its tables if they are missing, and checks that it is ours.
-pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
+pub(crate) fn open(path: &Path, key: &Key) -> Result<Connection, OpenError> {
     make(path).map_err(|source| OpenError::File {
         path: path.to_owned(),
         source,
@@ -65,7 +66,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
     let until = Instant::now() + bounds::RECORD_WAIT;
     loop {
         // The first to come turns the log on, which SQLite does not wait for by itself.
-        match attempt(path) {
+        match attempt(path, key) {
             Err(OpenError::Database { source, .. })
                 if is_busy(&source) && Instant::now() < until =>
             {
@@ -100,7 +101,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-fn attempt(path: &Path) -> Result<Connection, OpenError> {
+fn attempt(path: &Path, key: &Key) -> Result<Connection, OpenError> {
     let failed = |source: rusqlite::Error| match source.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Damaged {
             path: path.to_owned(),
@@ -133,7 +134,7 @@ fn attempt(path: &Path) -> Result<Connection, OpenError> {
     };
     let check = |(application, version, tables): (i32, i32, i64)| match (application, version) {
         (0, 0) if tables == 0 => Ok(()),
-        (APPLICATION, VERSION) => Ok(()),
+        (APPLICATION, 1..=VERSION) => Ok(()),
         (APPLICATION, found) if found > VERSION => Err(OpenError::Newer {
             path: path.to_owned(),
             found,
@@ -178,8 +179,32 @@ fn attempt(path: &Path) -> Result<Connection, OpenError> {
         tx.pragma_update(None, "user_version", VERSION)
             .map_err(failed)?;
     }
+    if found.1 == 1 {
+        sign_what_stands(&tx, key).map_err(failed)?;
+        tx.pragma_update(None, "user_version", VERSION)
+            .map_err(failed)?;
+    }
     tx.commit().map_err(failed)?;
     Ok(db)
+}
+
+/// From version 1: its checkpoints had no signature. They get this record's, so that from here on one
+/// without is a fault.
+fn sign_what_stands(tx: &Transaction<'_>, key: &Key) -> rusqlite::Result<()> {
+    tx.execute_batch(
+        "ALTER TABLE checkpoints ADD COLUMN key TEXT;
+         ALTER TABLE checkpoints ADD COLUMN signature TEXT;",
+    )?;
+    for standing in checkpoint::all(tx)? {
+        let Ok(hash) = Digest::parse(&standing.hash) else {
+            continue;
+        };
+        tx.execute(
+            "UPDATE checkpoints SET key = ?2, signature = ?3 WHERE seq = ?1",
+            params![to_db(standing.seq), key.public(), key.sign(&hash)],
+        )?;
+    }
+    Ok(())
 }
 
 /// Waits for another writer in short steps, so that the turn comes soon after its commit (SQLite's

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use protocol::{SessionId, bounds};
 use rusqlite::Connection;
 
-use crate::append::checkpoint_hash;
 use crate::record::find_id;
 use crate::schema::from_db;
-use crate::{AuditFault, AuditHead, FaultKind, ReadError, Record, chain};
+use crate::sign::{known_keys, signed_by};
+use crate::{AuditFault, AuditHead, Checkpoint, FaultKind, ReadError, Record, chain, checkpoint};
 
 /// Faults of one chain that are listed; a destroyed chain needs no longer list.
 const LISTED: usize = 100;
@@ -27,7 +27,8 @@ struct Link {
 }
 
 impl Record {
-    /// Verifies one session's chain, also against heads that were kept elsewhere. Empty if it holds.
+    /// Verifies one session's chain and its checkpoints, also against heads and public keys that were
+    /// kept elsewhere; without keys those beside the record are believed. Empty if it holds.
     ///
     /// # Errors
     /// [`ReadError`] when there is no such session and no head names it, or the database cannot be read.
@@ -35,6 +36,7 @@ impl Record {
         &self,
         session: &SessionId,
         heads: &[AuditHead],
+        keys: &[String],
     ) -> Result<Vec<AuditFault>, ReadError> {
         let failed = |source| ReadError::of(source, &self.places);
         let heads: Vec<AuditHead> = heads
@@ -48,22 +50,50 @@ impl Record {
                 session: session.clone(),
             });
         }
-        let (_, mut known) = checkpoints(&tx).map_err(failed)?;
+        let standing = checkpoint::all(&tx).map_err(failed)?;
+        let own = known_keys(&self.places);
+        let (wrong, mut known) = checkpoints(&standing, if keys.is_empty() { &own } else { keys });
+        // Of the checkpoints between, which are other sessions', `verify_all` speaks.
+        let mine: BTreeSet<u64> = standing
+            .iter()
+            .filter(|checkpoint| checkpoint.session == session.as_str())
+            .map(|checkpoint| checkpoint.seq)
+            .collect();
+        let wrong = wrong.into_iter().filter(|fault| {
+            let of_one = matches!(
+                fault.kind,
+                FaultKind::Edit | FaultKind::Unsigned | FaultKind::Forged
+            );
+            of_one && mine.contains(&fault.seq)
+        });
         known.retain(|head| &head.session == session);
         known.extend(heads);
-        verify_chain(&tx, session, &known).map_err(failed)
+        let chain = verify_chain(&tx, session, &known).map_err(failed)?;
+        Ok(wrong.chain(chain).collect())
     }
 
-    /// Verifies every session's chain and the checkpoints that chain them, also against heads that
-    /// were kept elsewhere. Empty if all holds.
+    /// Verifies every session's chain and the signed checkpoints that chain them, also against heads
+    /// that were kept elsewhere. `keys` are the public keys that were kept elsewhere; without any,
+    /// those beside the record are believed. Empty if all holds.
     ///
     /// # Errors
     /// [`ReadError`] when the database cannot be read.
-    pub fn verify_all(&self, heads: &[AuditHead]) -> Result<Vec<AuditFault>, ReadError> {
+    pub fn verify_all(
+        &self,
+        heads: &[AuditHead],
+        keys: &[String],
+    ) -> Result<Vec<AuditFault>, ReadError> {
         let failed = |source| ReadError::of(source, &self.places);
         // One snapshot for everything, whoever writes meanwhile.
         let tx = self.db.unchecked_transaction().map_err(failed)?;
-        let (mut faults, mut known) = checkpoints(&tx).map_err(failed)?;
+        let own = if keys.is_empty() {
+            known_keys(&self.places)
+        } else {
+            Vec::new()
+        };
+        let standing = checkpoint::all(&tx).map_err(failed)?;
+        let (mut faults, mut known) =
+            checkpoints(&standing, if keys.is_empty() { &own } else { keys });
         known.extend(heads.iter().cloned());
         let mut sessions: BTreeSet<SessionId> =
             known.iter().map(|head| head.session.clone()).collect();
@@ -265,33 +295,37 @@ fn events(db: &Connection, id: i64) -> rusqlite::Result<Vec<(u64, FaultKind)>> {
 }
 
 /// Verifies the chain of checkpoints and answers with the heads that it notes.
-fn checkpoints(db: &Connection) -> rusqlite::Result<(Vec<AuditFault>, Vec<AuditHead>)> {
-    let mut query = db.prepare(
-        "SELECT seq, time_ms, session, audit_seq, head, prev_hash, hash FROM checkpoints ORDER BY seq",
-    )?;
+pub(crate) fn checkpoints(
+    standing: &[Checkpoint],
+    keys: &[String],
+) -> (Vec<AuditFault>, Vec<AuditHead>) {
     let mut kinds = Vec::new();
     let mut heads = Vec::new();
     let mut expected = 1;
-    let mut carried = chain::checkpoint_genesis().to_string();
-    let mut rows = query.query([])?;
-    while let Some(row) = rows.next()? {
-        let (seq, time, audit_seq): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
-        let (seq, time, audit_seq) = (from_db(seq), from_db(time), from_db(audit_seq));
-        let (session, head): (String, String) = (row.get(2)?, row.get(4)?);
-        let (prev, hash): (String, String) = (row.get(5)?, row.get(6)?);
+    let genesis = chain::checkpoint_genesis().to_string();
+    let mut carried = genesis.as_str();
+    for checkpoint in standing {
+        let seq = checkpoint.seq;
         if seq > expected {
             kinds.push((expected, FaultKind::Gap { to: seq - 1 }));
-        } else if prev != carried {
+        } else if checkpoint.prev != carried {
             kinds.push((seq.saturating_sub(1), FaultKind::Rewritten));
         }
-        if checkpoint_hash(&prev, seq, time, &session, audit_seq, &head).as_str() == hash {
-            let noted = format!("{session}:{audit_seq}:{head}");
-            heads.extend(noted.parse::<AuditHead>().ok());
+        if checkpoint.made().as_str() == checkpoint.hash {
+            heads.extend(checkpoint.noted());
         } else {
             kinds.push((seq, FaultKind::Edit));
         }
+        match &checkpoint.signature {
+            None => kinds.push((seq, FaultKind::Unsigned)),
+            Some((key, signature)) => {
+                if !keys.contains(key) || !signed_by(key, &checkpoint.hash, signature) {
+                    kinds.push((seq, FaultKind::Forged));
+                }
+            }
+        }
         expected = seq.saturating_add(1);
-        carried = hash;
+        carried = &checkpoint.hash;
     }
     kinds.truncate(LISTED);
     let fault = |(seq, kind)| AuditFault {
@@ -299,5 +333,5 @@ fn checkpoints(db: &Connection) -> rusqlite::Result<(Vec<AuditFault>, Vec<AuditH
         seq,
         kind,
     };
-    Ok((kinds.into_iter().map(fault).collect(), heads))
+    (kinds.into_iter().map(fault).collect(), heads)
 }

@@ -105,7 +105,7 @@ pub(super) fn of(root: &Path) -> Vec<String> {
     left
 }
 
-/// Whether a path of the state folder is one that day one's page knows: the record, blobs by digest,
+/// Whether a path of the state folder is one that day one's page knows: the record, its signing key, blobs by digest,
 /// and a session's lock and layer (its manifest, its tree, the journal of what was applied).
 fn documented(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
@@ -113,7 +113,8 @@ fn documented(name: &str) -> bool {
         word.len() == long && word.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
     match parts.as_slice() {
-        ["record.db" | "record.db-wal" | "record.db-shm" | "blobs" | "sessions"] => true,
+        ["record.db" | "record.db-wal" | "record.db-shm" | "audit.key" | "audit.pub"] => true,
+        ["blobs" | "sessions"] => true,
         ["blobs", folder] => hex(folder, 2),
         ["blobs", folder, blob] => hex(folder, 2) && hex(blob, 62),
         ["sessions", _] => true,

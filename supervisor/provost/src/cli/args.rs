@@ -40,7 +40,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ToolsCommand,
     },
-    /// Verify the audit log
+    /// Verify the audit log, or export it
     Audit {
         #[command(subcommand)]
         command: AuditCommand,
@@ -102,6 +102,9 @@ pub(crate) struct RunArgs {
     /// Wall time of the session (90s, 30m, 2h) [default: the policy's]
     #[arg(long, value_name = "T")]
     pub(crate) timeout: Option<String>,
+    /// Also append each signed audit head to a file, or send it to the system's log
+    #[arg(long, value_name = "FILE|syslog")]
+    pub(crate) audit_head: Option<String>,
     /// The task
     pub(crate) task: String,
 }
@@ -120,6 +123,9 @@ pub(crate) struct ResumeArgs {
     /// Write the changes as a patch at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) patch: Option<PathBuf>,
+    /// Also append each signed audit head to a file, or send it to the system's log
+    #[arg(long, value_name = "FILE|syslog")]
+    pub(crate) audit_head: Option<String>,
     /// Something more to say; without it the turn that was cut goes on
     pub(crate) message: Option<String>,
 }
@@ -236,17 +242,52 @@ pub(crate) enum ToolsCommand {
 /// `provost audit …`
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Verify the chains; name each edit, gap, reorder or cut
-    Verify {
-        /// One session only
-        session: Option<String>,
-        /// A head that was kept elsewhere (SESSION:SEQ:HASH, as each run prints it)
-        #[arg(long, value_name = "HEAD")]
-        head: Option<String>,
-        /// One object on standard output
-        #[arg(long)]
-        json: bool,
-    },
+    /// Verify chains and signed checkpoints; name each edit, gap, reorder, cut or forgery
+    Verify(VerifyArgs),
+    /// Write the chains as lines that others can keep, search and verify
+    Export(ExportArgs),
+}
+
+/// `provost audit verify`
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// One session only
+    pub(crate) session: Option<String>,
+    /// A head that was kept elsewhere (SESSION:SEQ:HASH, as each run prints it), or a file of them
+    /// as `--audit-head` writes it; may be given again
+    #[arg(long, value_name = "HEAD|FILE")]
+    pub(crate) head: Vec<String>,
+    /// A copy of audit.pub that was kept elsewhere: only its keys are believed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Vec<PathBuf>,
+    /// Verify a file that `audit export` wrote instead of the record
+    #[arg(long, value_name = "FILE", conflicts_with = "session")]
+    pub(crate) export: Option<PathBuf>,
+    /// One object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `provost audit export`
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// One session only
+    pub(crate) session: Option<String>,
+    /// The form of the lines
+    #[arg(long, value_enum, default_value = "jsonl")]
+    pub(crate) format: AuditFormat,
+    /// A new file to write to [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Forms of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuditFormat {
+    /// Records and checkpoints as they are hashed and signed; `audit verify --export` reads them
+    Jsonl,
+    /// Events in the shape of the Open Cybersecurity Schema Framework
+    Ocsf,
 }
 
 /// `provost doctor`

@@ -4,6 +4,7 @@ mod args;
 mod audit;
 mod doctor;
 mod models;
+mod ocsf;
 mod policy;
 mod review;
 mod run;

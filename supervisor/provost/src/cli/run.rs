@@ -17,7 +17,8 @@ use crate::{
     harden::Keys,
     output,
     session::{
-        self, Conducted, Place, Plan, Saved, now_ms, own_places, review::Layer, session_id, setup,
+        self, Conducted, Heads, Place, Plan, Saved, now_ms, own_places, review::Layer, session_id,
+        setup,
     },
     view::{View, time},
 };
@@ -52,7 +53,9 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
     };
     let models = models::choose(&asked, &setup.policy, keys, &places)?;
     let session = session_id()?;
-    let place = Place::new(places.clone(), &session, None)?;
+    let heads = args.audit_head.as_deref().map(Heads::open).transpose()?;
+    let mut place = Place::new(places.clone(), &session, None)?;
+    place.heads = heads;
     let mut view = View::new(args.output, session.as_str());
     let interactive = interactive(args.output);
     let saved = Saved {
@@ -89,6 +92,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
 /// `provost resume`
 pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> {
     let places = own_places()?;
+    let heads = args.audit_head.as_deref().map(Heads::open).transpose()?;
     let mut record = session::open_record(&places)?;
     let id = sessions::find(&record, &args.session)?;
     let refused =
@@ -134,13 +138,14 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
     };
     let models = models::again(&asked, &saved, keys, &places)?;
     let worker = supervisor_sandbox::find_worker().map_err(|error| refused(&error))?;
-    let place = Place::with(
+    let mut place = Place::with(
         places.clone(),
         orphan.lock,
         record,
         worker.into(),
         saved.uid,
     )?;
+    place.heads = heads;
     let mut view = View::new(args.output, id.as_str());
     let interactive = interactive(args.output);
     announce(&mut view, id.as_str(), &saved, interactive);

@@ -5,6 +5,7 @@ mod certify;
 mod commands;
 mod conduct;
 mod files;
+mod heads;
 mod links;
 mod models;
 mod place;
@@ -30,6 +31,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use certify::held_by;
 pub(crate) use conduct::Conducted;
+pub(crate) use heads::Heads;
 pub(crate) use place::{
     Place, digest_of, explained_facts, open_record, own_places, session_id, sweep_unentered,
 };

@@ -13,7 +13,7 @@ use supervisor_sandbox::{
     ClaimedUid, Host, SessionPlace, WorkerBinary, find_worker, free_uid, jail_spec,
 };
 
-use super::{Saved, Store, now_ms, queries};
+use super::{Saved, Store, heads::Heads, now_ms, queries};
 use crate::{
     exit::{BUG, CONFIG, Failure, REFUSED_AT_START},
     view::View,
@@ -80,6 +80,8 @@ pub(crate) struct Place {
     pub(crate) lock: SessionLock,
     pub(crate) worker: Arc<WorkerBinary>,
     record: Option<Record>,
+    /// Where the audit's heads are sent besides.
+    pub(crate) heads: Option<Heads>,
     claim: Option<ClaimedUid>,
 }
 
@@ -154,6 +156,7 @@ impl Place {
             lock,
             worker,
             record: Some(record),
+            heads: None,
             claim,
         })
     }
@@ -302,7 +305,7 @@ impl Place {
                 setup,
             });
         }
-        let store = Store::new(record, self.session().clone());
+        let store = Store::new(record, self.session().clone(), self.heads.take());
         store.append(&entries).map_err(|error| refused(&error))?;
         // The record knows it now: whatever happens, its folder is kept for resume and review.
         let _ = std::fs::remove_file(self.lock.folder().join(STARTING));

@@ -6,32 +6,41 @@ use protocol::{Digest, SessionId};
 use supervisor_core::Entry;
 use supervisor_record::Record;
 
+use super::heads::Heads;
+
 /// A shared handle on the record for one session.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     record: Rc<RefCell<Record>>,
+    heads: Rc<RefCell<Option<Heads>>>,
     session: SessionId,
 }
 
 impl Store {
     /// For one session.
-    pub(crate) fn new(record: Record, session: SessionId) -> Self {
+    pub(crate) fn new(record: Record, session: SessionId, heads: Option<Heads>) -> Self {
         Self {
             record: Rc::new(RefCell::new(record)),
+            heads: Rc::new(RefCell::new(heads)),
             session,
         }
     }
 
-    /// Writes entries; durable when it returns.
+    /// Writes entries; durable, and their checkpoint sent where it was to be sent, when it returns.
     pub(crate) fn append(&self, entries: &[Entry]) -> Result<(), String> {
         if entries.is_empty() {
             return Ok(());
         }
         let mut record = self.record.borrow_mut();
+        let before = record.checkpoint().map(|checkpoint| checkpoint.seq);
         record
             .append(&self.session, entries, now_ms())
-            .map(drop)
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string())?;
+        let made = record.checkpoint().filter(|made| Some(made.seq) != before);
+        match (made, self.heads.borrow_mut().as_mut()) {
+            (Some(made), Some(heads)) => heads.send(made),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps bytes by digest; `None` when the session's quota or the disk is full.

@@ -26,7 +26,7 @@ fn honest() -> Case {
     assert_eq!(head.seq, 21);
     assert_eq!(
         record
-            .verify(&id, std::slice::from_ref(&head))
+            .verify(&id, std::slice::from_ref(&head), &[])
             .expect("verified"),
         []
     );
@@ -49,7 +49,7 @@ impl Case {
 
     fn verify(&self, heads: &[AuditHead]) -> Vec<(u64, FaultKind)> {
         let record = Record::open(&self.places).expect("opens");
-        let faults = record.verify_all(heads).expect("verified");
+        let faults = record.verify_all(heads, &[]).expect("verified");
         for fault in &faults {
             assert!(!fault.to_string().is_empty());
         }
@@ -185,9 +185,9 @@ fn a_chain_that_was_written_anew_is_named_by_a_head_kept_elsewhere() {
     record.append(&id, &forged, 2).expect("appended");
     drop(record);
     let record = Record::open(&theirs).expect("opens");
-    assert_eq!(record.verify_all(&[]).expect("verified"), []);
+    assert_eq!(record.verify_all(&[], &[]).expect("verified"), []);
     let faults = record
-        .verify_all(std::slice::from_ref(&case.head))
+        .verify_all(std::slice::from_ref(&case.head), &[])
         .expect("verified");
     assert_eq!(faults[0].kind, FaultKind::Forked);
     assert!(

@@ -67,7 +67,7 @@ fn sixteen_supervisors_on_one_record_lose_nothing() {
         writer.kill().expect("killed");
         writer.wait().expect("reaped");
     }
-    assert_eq!(record.verify_all(&[]).expect("verified"), []);
+    assert_eq!(record.verify_all(&[], &[]).expect("verified"), []);
     for name in &names {
         let stored = record.entries(&session(name)).expect("read");
         assert_eq!(stored.len(), 181, "{name}");
@@ -99,7 +99,7 @@ fn sixteen_threads_on_one_session_lose_nothing() {
         }
     });
     assert_eq!(record.entries(&id).expect("read").len(), 16 * 25 * 2);
-    assert_eq!(record.verify(&id, &[]).expect("verified"), []);
+    assert_eq!(record.verify(&id, &[], &[]).expect("verified"), []);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_killed_writer_loses_nothing_that_was_acknowledged_and_its_session_is_taken_
             stored.len()
         );
         assert_eq!(stored.len() % 3, 0, "a batch is there whole or not at all");
-        assert_eq!(record.verify_all(&[]).expect("verified"), []);
+        assert_eq!(record.verify_all(&[], &[]).expect("verified"), []);
         let orphans = record.orphans(5).expect("taken over");
         assert_eq!(orphans.len(), 1);
         assert!(
@@ -195,7 +195,7 @@ fn what_was_in_flight_is_unknown_once_and_the_lock_changes_hands() {
     record.append(&id, &[ended()], 9).expect("appended");
     drop(again);
     assert!(record.orphans(10).expect("asked").is_empty(), "ended");
-    assert_eq!(record.verify_all(&[]).expect("verified"), []);
+    assert_eq!(record.verify_all(&[], &[]).expect("verified"), []);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn holds_after_a_full_disk(home: &std::path::Path, told: &str) {
         .expect("told")
         .1;
     assert_eq!(line, format!("{stored} stored {stored}"));
-    assert_eq!(record.verify_all(&[]).expect("verified"), []);
+    assert_eq!(record.verify_all(&[], &[]).expect("verified"), []);
     record
         .append(&id, &[ended()], 1)
         .expect("works again with space");
@@ -366,13 +366,13 @@ fn a_newer_or_foreign_record_is_refused_and_left_alone() {
     let places = places(home.path());
     drop(begin(&places, "s-1"));
     let raw = rusqlite::Connection::open(places.record_file()).expect("opens");
-    raw.pragma_update(None, "user_version", 2).expect("set");
+    raw.pragma_update(None, "user_version", 3).expect("set");
     let error = Record::open(&places).expect_err("refused").to_string();
     assert!(
-        error.contains("has version 2, this program knows 1"),
+        error.contains("has version 3, this program knows 2"),
         "{error}"
     );
-    raw.pragma_update(None, "user_version", 1).expect("set");
+    raw.pragma_update(None, "user_version", 2).expect("set");
     raw.pragma_update(None, "application_id", 7).expect("set");
     let error = Record::open(&places).expect_err("refused").to_string();
     assert!(error.contains("is not a record of provost"), "{error}");

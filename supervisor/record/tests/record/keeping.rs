@@ -111,7 +111,7 @@ fn no_key_reaches_the_file_in_any_column() {
         intent("c1"),
     ];
     record.append(&id, &entries, 1).expect("appended");
-    assert_eq!(record.verify(&id, &[]).expect("verified"), []);
+    assert_eq!(record.verify(&id, &[], &[]).expect("verified"), []);
     let text = serde_json::to_string(&record.entries(&id).expect("read")).expect("json");
     assert_eq!(text.matches(MASKED).count(), 3, "{text}");
     assert!(

@@ -7,4 +7,6 @@ mod durability;
 #[cfg(test)]
 mod keeping;
 #[cfg(test)]
+mod signing;
+#[cfg(test)]
 mod support;
