@@ -27,6 +27,8 @@ pub(crate) struct Hints {
     pub(crate) retry_after: Option<String>,
     pub(crate) retry_after_ms: Option<String>,
     pub(crate) should_retry: Option<String>,
+    /// The error's type, where it stands in a header only (AWS).
+    pub(crate) kind: Option<String>,
 }
 
 impl Upstream {
@@ -357,7 +359,7 @@ mod tests {
             let hints = Hints {
                 retry_after: after.map(str::to_owned),
                 retry_after_ms: ms.map(str::to_owned),
-                should_retry: None,
+                ..Hints::default()
             };
             hints.wait_ms(now)
         };

@@ -6,46 +6,15 @@ use std::{collections::BTreeMap, io::Read as _, os::unix::fs::MetadataExt as _, 
 use protocol::bounds;
 use serde::Deserialize;
 
-use crate::Models;
+use crate::{
+    Models,
+    row::{self, Row, RowFile},
+};
 
 const EMBEDDED: &str = include_str!("providers.toml");
 
-/// The wire grammar of a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dialect {
-    /// Anthropic Messages.
-    Anthropic,
-    /// The conversation-file player.
-    Script,
-}
-
-/// How a key is shown to a provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Auth {
-    /// `x-api-key: KEY`.
-    XApiKey,
-    /// `Authorization: Bearer KEY`.
-    Bearer,
-    /// No key.
-    None,
-}
-
-/// One provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// Its name, as in `PROVIDER/MODEL` and `keys/PROVIDER`.
-    pub name: String,
-    /// Its wire grammar.
-    pub dialect: Dialect,
-    /// Where calls go; `None` if nobody said.
-    pub base_url: Option<String>,
-    /// How its key is shown.
-    pub auth: Auth,
-    /// Environment variables that may hold its key, first is taken first.
-    pub key_env: Vec<String>,
-}
+/// What the built-in rows are called in errors.
+pub(crate) const EMBEDDED_NAME: &str = "embedded providers.toml";
 
 /// Rows and models.
 #[derive(Debug, Clone)]
@@ -125,16 +94,6 @@ struct File {
     provider: BTreeMap<String, RowFile>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RowFile {
-    dialect: Option<Dialect>,
-    base_url: Option<String>,
-    base_url_env: Option<String>,
-    auth: Option<Auth>,
-    key_env: Option<Vec<String>>,
-}
-
 impl Config {
     /// The embedded rows, then the environment (`ANTHROPIC_BASE_URL` and its kind), then
     /// `providers.toml` and `models.toml` of the configuration folder, each over the one before.
@@ -168,7 +127,7 @@ impl Config {
             rows: BTreeMap::new(),
             models: Models::load(models)?,
         };
-        let own = [("embedded providers.toml", EMBEDDED)];
+        let own = [(EMBEDDED_NAME, EMBEDDED)];
         for (path, text) in own.into_iter().chain(providers) {
             let file: File = parse(path, text)?;
             if file.version != 1 {
@@ -193,36 +152,8 @@ impl Config {
             let problem = "a provider is named by lower-case letters, digits and `-`, at most 40";
             return Err(row_failure(path, name, problem.into()));
         }
-        let row = match (self.rows.get(name), file.dialect) {
-            (Some(row), None) => row.clone(),
-            (known, Some(dialect)) => Row {
-                name: name.to_owned(),
-                dialect,
-                base_url: known.and_then(|row| row.base_url.clone()),
-                auth: known.map_or(Auth::XApiKey, |row| row.auth),
-                key_env: known.map(|row| row.key_env.clone()).unwrap_or_default(),
-            },
-            (None, None) => {
-                let problem = "a new provider needs a dialect (`anthropic`) and a base_url";
-                return Err(row_failure(path, name, problem.into()));
-            }
-        };
-        let mut row = Row {
-            auth: file.auth.unwrap_or(row.auth),
-            key_env: file.key_env.unwrap_or(row.key_env),
-            ..row
-        };
-        let named = file.base_url_env.and_then(|variable| {
-            let url = environment(&variable).filter(|url| !url.is_empty())?;
-            Some((variable, url))
-        });
-        if let Some((variable, url)) = named {
-            let url = check_url(&url, false);
-            row.base_url = Some(url.map_err(|problem| row_failure(&variable, name, problem))?);
-        } else if let Some(url) = file.base_url {
-            let url = check_url(&url, true);
-            row.base_url = Some(url.map_err(|problem| row_failure(path, name, problem))?);
-        }
+        let known = self.rows.get(name).cloned();
+        let row = row::merge(path, name, known, file, environment)?;
         self.rows.insert(name.to_owned(), row);
         Ok(())
     }
@@ -239,9 +170,10 @@ impl Config {
                 known,
             });
         };
-        let checked = check_url(url, true);
+        let checked = row::check_url(url, true);
         let checked = checked.map_err(|problem| row_failure("--base-url", provider, problem))?;
         row.base_url = Some(checked);
+        (row.pinned, row.trouble) = (true, None);
         Ok(())
     }
 
@@ -285,7 +217,7 @@ fn cut(word: &str) -> String {
     crate::failure::one_line(word, 80)
 }
 
-fn row_failure(path: &str, provider: &str, problem: String) -> ConfigFailure {
+pub(crate) fn row_failure(path: &str, provider: &str, problem: String) -> ConfigFailure {
     ConfigFailure::Row {
         path: path.to_owned(),
         provider: cut(provider),
@@ -327,35 +259,6 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(
     })
 }
 
-/// An address that a key may be sent to: https, or http on this machine; http elsewhere only where a
-/// person wrote it into the configuration.
-fn check_url(text: &str, explicit: bool) -> Result<String, String> {
-    let url = reqwest::Url::parse(text).map_err(|error| format!("base_url: {error}"))?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("base_url: a key or password does not belong here, use keys/PROVIDER".into());
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("base_url: leave out everything after `?` or `#`".into());
-    }
-    let http_allowed = explicit || is_loopback(&url);
-    match url.scheme() {
-        "https" => {}
-        "http" if http_allowed => {}
-        "http" => {
-            return Err(
-                "plain http would show the key to the network: use https, or write the address into \
-                 providers.toml if that is wanted"
-                    .into(),
-            );
-        }
-        other => return Err(format!("base_url: `{other}` is neither https nor http")),
-    }
-    if url.host_str().is_none_or(str::is_empty) {
-        return Err("base_url: it names no host".into());
-    }
-    Ok(url.as_str().trim_end_matches('/').to_owned())
-}
-
 /// Whether an address is this machine itself.
 pub(crate) fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
@@ -369,6 +272,7 @@ pub(crate) fn is_loopback(url: &reqwest::Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Auth;
 
     fn nothing(_: &str) -> Option<String> {
         None
@@ -382,7 +286,30 @@ mod tests {
     fn the_embedded_rows_stand_and_a_file_changes_only_what_it_names() {
         let config = Config::parse(None, None, &nothing).expect("embedded");
         let names: Vec<_> = config.rows().map(|row| row.name.as_str()).collect();
-        assert_eq!(names, ["anthropic", "anthropic-compatible", "script"]);
+        assert_eq!(
+            names,
+            [
+                "anthropic",
+                "anthropic-compatible",
+                "azure",
+                "bedrock",
+                "cloudflare",
+                "codex",
+                "deepseek",
+                "gemini",
+                "kimi",
+                "minimax",
+                "mistral",
+                "ollama",
+                "openai",
+                "openai-compatible",
+                "opencode",
+                "openrouter",
+                "script",
+                "vertex",
+                "z-ai",
+            ]
+        );
         let row = config.row("anthropic").expect("known").clone();
         assert_eq!(row.base_url.as_deref(), Some("https://api.anthropic.com"));
         assert_eq!(
@@ -398,6 +325,7 @@ mod tests {
             changed,
             &Row {
                 base_url: Some("http://10.0.0.1:8080/x".into()),
+                pinned: true,
                 ..row
             }
         );
@@ -454,14 +382,16 @@ mod tests {
         ] {
             let config = load(good).expect(good);
             let row = config.row("anthropic").expect("known");
-            assert_eq!(row.base_url.as_deref(), Some(good));
+            assert_eq!(row.address(&row.speech("m")).as_deref(), Ok(good));
         }
         for bad in [
             "http://gateway.test",
             "http://127.0.0.1.evil.test",
             "http://localhost.evil.test",
         ] {
-            let failure = load(bad).expect_err(bad).to_string();
+            let config = load(bad).expect("an error of this provider alone");
+            let row = config.row("anthropic").expect("known");
+            let failure = row.address(&row.speech("m")).expect_err(bad);
             assert!(
                 failure.contains("ANTHROPIC_BASE_URL") && failure.contains("https"),
                 "{failure}"
@@ -474,7 +404,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().expect("a folder");
         let load = || Config::load(Some(folder.path()), &nothing);
-        assert_eq!(load().expect("no files").rows().count(), 3);
+        assert_eq!(load().expect("no files").rows().count(), 19);
         let providers = folder.path().join("providers.toml");
         let models = folder.path().join("models.toml");
         let row = "version = 1\n[provider.mine]\ndialect = \"anthropic\"\n";
@@ -511,12 +441,9 @@ mod tests {
             config.resolve("anthropic-compatible/a/b").expect("known").1,
             "a/b"
         );
-        for bad in ["claude-x", "openai/x", "anthropic/", ""] {
+        for bad in ["claude-x", "openal/x", "anthropic/", ""] {
             let failure = config.resolve(bad).expect_err(bad).to_string();
-            assert!(
-                failure.contains("anthropic-compatible, script"),
-                "{failure}"
-            );
+            assert!(failure.contains("anthropic-compatible, azure"), "{failure}");
         }
         config
             .set_base_url("anthropic", "http://127.0.0.1:9")

@@ -12,11 +12,11 @@ use std::{
 use protocol::bounds;
 use reqwest::{
     Client, Response, Url,
-    header::{HeaderMap, HeaderValue},
+    header::{HeaderMap, HeaderName, HeaderValue},
 };
-use supervisor_core::{Masker, Secret};
+use supervisor_core::Masker;
 
-use crate::{Auth, Class, InferError, classify::Hints, config, failure::one_line};
+use crate::{Class, InferError, auth::Proof, classify::Hints, config, failure::one_line};
 
 /// How long each part of a call may take.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +59,8 @@ pub(crate) enum HttpFault {
     Broken { cause: String },
     #[error("the key cannot be sent in a header: it holds characters that no key has")]
     Key,
+    #[error("a header of this provider cannot be sent: see headers in providers.toml")]
+    Header,
     #[error("the base_url is not an address")]
     Address,
     #[error("HTTP cannot be set up (check SSL_CERT_FILE and HTTPS_PROXY): {cause}")]
@@ -75,7 +77,7 @@ impl HttpFault {
             | Self::Total(_)
             | Self::Broken { .. } => Class::Network,
             Self::Key => Class::Authentication,
-            Self::Address | Self::Setup { .. } => Class::Other,
+            Self::Header | Self::Address | Self::Setup { .. } => Class::Other,
         }
     }
 
@@ -97,10 +99,11 @@ pub(crate) struct Http {
 #[derive(Debug)]
 pub(crate) struct Post<'a> {
     pub(crate) url: &'a str,
-    pub(crate) auth: Auth,
-    pub(crate) secret: Option<&'a Secret>,
-    /// Name and value of the dialect's version header.
-    pub(crate) version: (&'static str, &'static str),
+    pub(crate) accept: &'static str,
+    /// Headers of the dialect and of the provider's row.
+    pub(crate) headers: Vec<(&'a str, &'a str)>,
+    /// Headers that prove the call.
+    pub(crate) proof: Proof,
     pub(crate) body: Vec<u8>,
 }
 
@@ -144,25 +147,17 @@ impl Http {
         let client = self.client(&url)?;
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
-        headers.insert(
-            "accept",
-            HeaderValue::from_static("text/event-stream, application/json"),
-        );
-        headers.insert(post.version.0, HeaderValue::from_static(post.version.1));
-        if let Some(secret) = post.secret {
-            let value = match post.auth {
-                Auth::XApiKey => Some(("x-api-key", HeaderValue::from_str(secret.expose()))),
-                Auth::Bearer => {
-                    let bearer = Secret::new(format!("Bearer {}", secret.expose()));
-                    Some(("authorization", HeaderValue::from_str(bearer.expose())))
-                }
-                Auth::None => None,
-            };
-            if let Some((name, value)) = value {
-                let mut value = value.map_err(|_| HttpFault::Key)?;
-                value.set_sensitive(true);
-                headers.insert(name, value);
-            }
+        headers.insert("accept", HeaderValue::from_static(post.accept));
+        for (name, value) in post.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HttpFault::Header)?;
+            let value = HeaderValue::from_str(value).map_err(|_| HttpFault::Header)?;
+            headers.insert(name, value);
+        }
+        for (name, secret) in post.proof {
+            let value = HeaderValue::from_str(secret.expose());
+            let mut value = value.map_err(|_| HttpFault::Key)?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
         }
         let sent = client.post(url).headers(headers).body(post.body).send();
         let wait = self.limits.connect.saturating_add(self.limits.first_byte);
@@ -182,6 +177,7 @@ impl Http {
                 retry_after: header("retry-after"),
                 retry_after_ms: header("retry-after-ms"),
                 should_retry: header("x-should-retry"),
+                kind: header("x-amzn-errortype"),
             },
             media: media
                 .split(';')

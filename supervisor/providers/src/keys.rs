@@ -113,6 +113,9 @@ impl Vault {
                 return Ok(KeySource::Environment(variable.clone()));
             }
         }
+        if row.key_optional || row.auth.has_other_sources() || row.is_local() {
+            return Ok(KeySource::None);
+        }
         let file = file.map_or_else(|| format!("keys/{}", row.name), |f| f.display().to_string());
         let variables = match row.key_env.as_slice() {
             [] => "`key_env` in providers.toml to a variable's name".to_owned(),
@@ -239,11 +242,8 @@ mod tests {
 
     fn row() -> Row {
         Row {
-            name: "anthropic".into(),
-            dialect: Dialect::Anthropic,
-            base_url: None,
-            auth: Auth::XApiKey,
             key_env: vec!["FIRST".into(), "SECOND".into()],
+            ..Row::new("anthropic", Dialect::Anthropic)
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! | part | pure | what for |
 //! | --- | --- | --- |
-//! | [`anthropic`] | yes | the Messages dialect, from and to bytes |
+//! | [`dialect`] | yes | the wire grammars, from and to bytes |
 //! | [`Script`] | yes | answers from a conversation file, without key or network |
 //! | `classify`, [`InferError`] | yes | what a failure is, and whether trying again helps |
 //! | [`Config`], [`Models`] | yes | rows, windows, prices; embedded, overridden by the operator |
@@ -16,15 +16,18 @@
 //!
 //! What is absent: the record, budgets, the choice of the model, and anything read from a workspace.
 
-pub mod anthropic;
+mod anthropic;
+mod auth;
 mod classify;
 mod config;
+pub mod dialect;
 mod failure;
 mod http;
 mod keys;
 mod models;
 mod retry;
 mod route;
+mod row;
 mod script;
 mod sse;
 
@@ -35,10 +38,12 @@ mod faults;
 mod tests;
 
 pub use classify::Upstream;
-pub use config::{Auth, Config, ConfigFailure, Dialect, Row};
+pub use config::{Config, ConfigFailure};
+pub use dialect::Dialect;
 pub use failure::{Class, InferError};
 pub use http::Limits;
 pub use keys::{KeyFailure, KeySource, Vault};
 pub use models::{Model, Models, Price, Rates};
 pub use route::{BreakerChange, Providers};
+pub use row::{Auth, Route, Row, Speech};
 pub use script::{Script, ScriptFailure};

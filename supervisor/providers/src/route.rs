@@ -7,16 +7,16 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use protocol::{Inference, Part, bounds};
+use protocol::{Inference, Part};
 use supervisor_core::{
     Infer, Masker, Permit, Secret,
     breaker::{Breaker, Lease, Outcome, Phase},
 };
 
 use crate::{
-    Auth, Class, Config, Dialect, InferError, Limits, Row, Script,
-    anthropic::{self, Decoder, StreamFault, Target},
+    Class, Config, Dialect, InferError, Limits, Row, Script, auth,
     classify::{Hints, Upstream},
+    dialect::{self, Decode, StreamFault, Target},
     http::{Answer, Http, Post},
     retry::{self, Backoff},
     script::Play,
@@ -162,7 +162,7 @@ impl Providers {
     ) -> Result<Inference, InferError> {
         match row.dialect {
             Dialect::Script => self.play(infer, on_text).await,
-            Dialect::Anthropic => self.messages(row, infer, secret, masker, on_text).await,
+            _ => self.ask(row, infer, secret, masker, on_text).await,
         }
     }
 
@@ -191,7 +191,7 @@ impl Providers {
         end
     }
 
-    async fn messages(
+    async fn ask(
         &self,
         row: &Row,
         infer: &Infer,
@@ -200,34 +200,50 @@ impl Providers {
         on_text: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Inference, InferError> {
         let name = row.name.as_str();
-        let Some(base) = &row.base_url else {
-            let words = format!("`{name}` has no base_url: set it in providers.toml");
-            return Err(InferError::new(Class::Client, words));
-        };
-        if secret.is_none() && row.auth != Auth::None {
-            let words = format!("no key for `{name}`: put it into keys/{name} (mode 0600)");
-            return Err(InferError::new(Class::Authentication, words));
-        }
+        let client = |words: String| InferError::new(Class::Client, words);
         let (_, max_output) = self.config.models.limits(name, &infer.model);
+        let speech = row.speech(&infer.model);
         let target = Target {
             provider: name,
             model: &infer.model,
             max_output,
+            quirks: speech.quirks,
         };
-        let body = anthropic::encode(&infer.request, &target)
-            .map_err(|error| InferError::new(Class::Client, error.to_string()))?;
+        let base = row.address(&speech).map_err(client)?;
+        let outgoing = speech
+            .dialect
+            .encode(&infer.request, &target)
+            .map_err(|error| client(error.to_string()))?;
+        let decoder = speech.dialect.decoder(&target, &infer.request.messages);
+        let decoder = decoder.ok_or_else(|| client("this dialect has no wire".into()))?;
+        let url = row.url(&dialect::join(&base, &outgoing.path));
+        let proof = auth::prove(row, secret, &url, &outgoing).await?;
+        let own = row
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         let post = Post {
-            url: &endpoint(base),
-            auth: row.auth,
-            secret,
-            version: ("anthropic-version", anthropic::VERSION),
-            body,
+            url: &url,
+            accept: outgoing.accept,
+            headers: own
+                .chain(
+                    outgoing
+                        .headers
+                        .iter()
+                        .map(|(name, value)| (*name, value.as_str())),
+                )
+                .collect(),
+            proof,
+            body: outgoing.body,
         };
         let fault = |fault: crate::http::HttpFault| fault.failure(name, masker);
         let answer = self.http.post(post).await.map_err(fault)?;
         if answer.status != 200 {
             let (status, hints) = (answer.status, answer.hints.clone());
-            let upstream = Upstream::read(Some(status), &answer.error_body().await);
+            let mut upstream = Upstream::read(Some(status), &answer.error_body().await);
+            if let (true, Some(kind)) = (upstream.kind.is_empty(), &hints.kind) {
+                upstream.kind = kind.split(':').next().unwrap_or_default().to_owned();
+            }
             return Err(upstream.failure(name, masker, &hints, now_ms() / 1_000));
         }
         if answer.media.contains("html") {
@@ -236,7 +252,7 @@ impl Providers {
         }
         let mut stream = masker.stream();
         let mut forward = |text: &str| on_text(&stream.push(text));
-        let answer = read(name, infer, answer, masker, &mut forward).await?;
+        let answer = read(name, decoder, answer, masker, &mut forward).await?;
         on_text(&stream.finish());
         Ok(clean(answer, masker))
     }
@@ -315,37 +331,18 @@ impl Providers {
 /// Reads an answer whose head was good, as a stream or as one document, whatever it calls itself.
 async fn read(
     name: &str,
-    infer: &Infer,
+    mut decoder: Box<dyn Decode>,
     mut answer: Answer,
     masker: &Masker,
     forward: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Inference, InferError> {
-    let conversation = &infer.request.messages;
-    let mut decoder = Decoder::new(name, &infer.model, conversation);
-    let mut document: Option<Vec<u8>> = None;
-    let mut begun = false;
     let fault = |fault: StreamFault| stream_failure(name, masker, fault);
     while let Some(piece) = answer.next().await.map_err(|f| f.failure(name, masker))? {
-        if !begun && let Some(first) = piece.iter().find(|byte| !byte.is_ascii_whitespace()) {
-            begun = true;
-            document = (*first == b'{').then(Vec::new);
-        }
-        if let Some(document) = &mut document {
-            if document.len() + piece.len() > bounds::ANSWER {
-                return Err(fault(StreamFault::TooLarge(
-                    "the answer is longer than 8 MiB",
-                )));
-            }
-            document.extend_from_slice(&piece);
-        } else if decoder.push(&piece, forward).map_err(fault)? {
+        if decoder.push(&piece, forward).map_err(fault)? {
             break;
         }
     }
-    let answer = match document {
-        None => decoder.finish(),
-        Some(body) => anthropic::decode_document(name, &infer.model, conversation, &body, forward),
-    };
-    answer.map_err(fault)
+    decoder.finish(forward).map_err(fault)
 }
 
 fn stream_failure(name: &str, masker: &Masker, fault: StreamFault) -> InferError {
@@ -382,18 +379,6 @@ fn clean(mut answer: Inference, masker: &Masker) -> Inference {
         }
     }
     answer
-}
-
-/// Where Messages calls go below a base address, which people write in three ways.
-fn endpoint(base: &str) -> String {
-    let base = base.trim_end_matches('/');
-    if base.ends_with("/v1/messages") {
-        base.to_owned()
-    } else if base.ends_with("/v1") {
-        format!("{base}/messages")
-    } else {
-        format!("{base}/v1/messages")
-    }
 }
 
 /// A lease that is given back whatever happens to its call.

@@ -629,9 +629,9 @@ async fn without_key_address_or_conversation_nothing_is_sent() {
             .await
             .expect_err("refused")
     };
-    let failure = ask_without("anthropic").await;
+    let failure = ask_without("openai").await;
     assert_eq!(failure.class, Class::Authentication);
-    assert!(failure.message.contains("keys/anthropic"), "{failure}");
+    assert!(failure.message.contains("keys/openai"), "{failure}");
     assert!(
         ask_without("anthropic-compatible")
             .await

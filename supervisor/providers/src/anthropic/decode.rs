@@ -1,57 +1,30 @@
 //! A Messages stream, or one whole document, to an answer. The only good end is `message_stop`.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::borrow::Cow;
 
-use protocol::{Inference, Message, Part, StopReason, Usage, bounds};
+use protocol::{Inference, Message, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::blocks::Blocks;
 use crate::{
-    classify::{self, Upstream},
-    sse::{Sse, TooLong},
+    classify::Upstream,
+    dialect::{
+        StreamFault, Target,
+        answer::Who,
+        stream::{Framing, Grammar, OnText, Streamed},
+    },
 };
 
-/// Why a stream gave no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StreamFault {
-    /// The provider said so itself.
-    InBand(Upstream),
-    /// It ended before `message_stop`.
-    Cut,
-    /// It is not what the dialect says.
-    Malformed(&'static str),
-    /// A bound was reached.
-    TooLarge(&'static str),
-}
-
-impl From<TooLong> for StreamFault {
-    fn from(bound: TooLong) -> Self {
-        Self::TooLarge(match bound {
-            TooLong::Line => "one event is longer than 4 MiB",
-            TooLong::Stream => "the stream is longer than 128 MiB",
-        })
-    }
-}
-
-/// Decodes one stream.
+/// The answer as far as it came.
 #[derive(Debug)]
-pub struct Decoder {
-    sse: Sse,
-    answer: Answer,
-}
-
-#[derive(Debug)]
-struct Answer {
-    provider: String,
-    model: String,
-    taken: HashSet<String>,
+pub(crate) struct Answer {
+    who: Who,
     blocks: Blocks,
     usage: Usage,
     stop: Option<StopReason>,
     started: bool,
     done: bool,
-    failed: Option<StreamFault>,
 }
 
 #[derive(Deserialize)]
@@ -88,112 +61,43 @@ struct Ending {
     stop_reason: Option<String>,
 }
 
-impl Decoder {
-    /// Begins a stream of `model` at `provider`; the conversation so far says which call ids are taken.
-    #[must_use]
-    pub fn new(provider: &str, model: &str, conversation: &[Message]) -> Self {
-        Self {
-            sse: Sse::default(),
-            answer: Answer::new(provider, model, conversation),
-        }
-    }
-
-    /// Takes bytes in whatever pieces; text goes to `on_text` as it comes. True when the answer is
-    /// whole: what may follow is not read.
-    ///
-    /// # Errors
-    /// [`StreamFault`]; the stream is dead then.
-    pub fn push(
-        &mut self,
-        bytes: &[u8],
-        on_text: &mut dyn FnMut(&str),
-    ) -> Result<bool, StreamFault> {
-        if let Some(fault) = &self.answer.failed {
-            return Err(fault.clone());
-        }
-        if self.answer.done {
-            return Ok(true);
-        }
-        let answer = &mut self.answer;
-        let pushed = self.sse.push(bytes, &mut |data| {
-            answer.event(data, on_text)?;
-            Ok::<_, StreamFault>(!answer.done)
-        });
-        if let Err(fault) = pushed {
-            self.answer.failed = Some(fault.clone());
-            return Err(fault);
-        }
-        Ok(self.answer.done)
-    }
-
-    /// The answer, once the bytes are over.
-    ///
-    /// # Errors
-    /// [`StreamFault::Cut`] when `message_stop` never came.
-    pub fn finish(self) -> Result<Inference, StreamFault> {
-        match self.answer.failed {
-            Some(fault) => Err(fault),
-            None if self.answer.done => Ok(self.answer.finish()),
-            None => Err(StreamFault::Cut),
-        }
-    }
-}
-
-/// Decodes an answer that came as one JSON document.
-///
-/// # Errors
-/// [`StreamFault`]; an error document under a good status is [`StreamFault::InBand`].
-pub fn decode_document(
-    provider: &str,
-    model: &str,
-    conversation: &[Message],
-    body: &[u8],
-    on_text: &mut dyn FnMut(&str),
-) -> Result<Inference, StreamFault> {
-    if classify::is_error_document(body) {
-        return Err(StreamFault::InBand(Upstream::read(None, body)));
-    }
-    if body.len() > bounds::ANSWER {
-        return Err(StreamFault::TooLarge("the answer is longer than 8 MiB"));
-    }
-    let document: Document<'_> = serde_json::from_slice(body)
-        .map_err(|_| StreamFault::Malformed("the answer is neither a stream nor a message"))?;
-    if document.kind != "message" {
-        return Err(StreamFault::Malformed(
-            "the answer is a document of another dialect",
-        ));
-    }
-    let mut answer = Answer::new(provider, model, conversation);
-    answer.begin(document, on_text)?;
-    if answer.stop.is_none() {
-        return Err(StreamFault::Malformed("the answer has no stop reason"));
-    }
-    Ok(answer.finish())
+/// Begins to decode an answer of `target`; the conversation so far says which call ids are taken.
+pub(crate) fn decoder(target: &Target<'_>, conversation: &[Message]) -> Streamed<Answer> {
+    Streamed::new(Answer::new(target, conversation), Framing::Sse)
 }
 
 impl Answer {
-    fn new(provider: &str, model: &str, conversation: &[Message]) -> Self {
-        let calls = conversation
-            .iter()
-            .flat_map(|message| &message.parts)
-            .filter_map(|part| match part {
-                Part::ToolCall { id, .. } => Some(id.as_str().to_owned()),
-                Part::Text { .. } | Part::Reasoning { .. } | Part::ToolResult { .. } => None,
-            });
+    /// The grammar alone, for a carrier with frames of its own.
+    pub(crate) fn new(target: &Target<'_>, conversation: &[Message]) -> Self {
         Self {
-            provider: provider.to_owned(),
-            model: model.to_owned(),
-            taken: calls.collect(),
+            who: Who::new(target, conversation),
             blocks: Blocks::default(),
             usage: Usage::default(),
             stop: None,
             started: false,
             done: false,
-            failed: None,
         }
     }
+}
 
-    fn event(&mut self, data: &[u8], on_text: &mut dyn FnMut(&str)) -> Result<(), StreamFault> {
+impl Grammar for Answer {
+    fn document(&mut self, body: &[u8], on_text: OnText<'_>) -> Result<(), StreamFault> {
+        let document: Document<'_> = serde_json::from_slice(body)
+            .map_err(|_| StreamFault::Malformed("the answer is neither a stream nor a message"))?;
+        if document.kind != "message" {
+            return Err(StreamFault::Malformed(
+                "the answer is a document of another dialect",
+            ));
+        }
+        self.begin(document, on_text)?;
+        if self.stop.is_none() {
+            return Err(StreamFault::Malformed("the answer has no stop reason"));
+        }
+        self.done = true;
+        Ok(())
+    }
+
+    fn event(&mut self, data: &[u8], on_text: OnText<'_>) -> Result<bool, StreamFault> {
         let event: Event<'_> = serde_json::from_slice(data)
             .map_err(|_| StreamFault::Malformed("an event is not JSON with a type"))?;
         match event.kind.as_ref() {
@@ -237,15 +141,21 @@ impl Answer {
             // `ping`, `content_block_stop`, and whatever is added.
             _ => {}
         }
-        Ok(())
+        Ok(self.done)
     }
 
+    fn finish(self) -> Result<Inference, StreamFault> {
+        if !self.done {
+            return Err(StreamFault::Cut);
+        }
+        let stop = self.stop.unwrap_or(StopReason::Other);
+        Ok(self.who.answer(self.blocks.pieces(), stop, self.usage))
+    }
+}
+
+impl Answer {
     /// A message begins, possibly with all its content.
-    fn begin(
-        &mut self,
-        document: Document<'_>,
-        on_text: &mut dyn FnMut(&str),
-    ) -> Result<(), StreamFault> {
+    fn begin(&mut self, document: Document<'_>, on_text: OnText<'_>) -> Result<(), StreamFault> {
         self.count(document.usage.as_ref());
         self.ends(document.stop_reason.as_deref());
         for (index, block) in (0..).zip(document.content) {
@@ -286,12 +196,6 @@ impl Answer {
         );
         most(&mut self.usage.output, figure("output_tokens"));
         most(&mut self.usage.reasoning, thinking.and_then(Value::as_u64));
-    }
-
-    fn finish(self) -> Inference {
-        let stop = self.stop.unwrap_or(StopReason::Other);
-        self.blocks
-            .finish(&self.provider, &self.model, stop, self.usage, self.taken)
     }
 }
 

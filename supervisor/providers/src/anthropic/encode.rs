@@ -7,32 +7,14 @@ use protocol::{Infer, Message, Part, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Whom a request is encoded for.
-#[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
-    /// Provider name: reasoning of any other provider is left out.
-    pub provider: &'a str,
-    /// Model id: reasoning of any other model is left out.
-    pub model: &'a str,
-    /// The model's output limit in tokens; a larger wish is lowered to it.
-    pub max_output: u32,
-}
-
-/// Why a request cannot be put on the wire.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unsendable {
-    /// Nothing for the model to answer.
-    #[error("the conversation holds no message with content")]
-    Empty,
-    /// It is no JSON.
-    #[error("the request cannot be written as JSON")]
-    Json(#[from] serde_json::Error),
-}
+use crate::dialect::{CallIds, Outgoing, Target, Unsendable, segment};
 
 #[derive(Serialize)]
 struct Body<'a> {
-    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anthropic_version: Option<&'a str>,
     max_tokens: u32,
     stream: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -40,6 +22,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
     messages: Vec<Turn<'a>>,
+    #[serde(flatten)]
+    more: &'a serde_json::Map<String, serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -107,7 +91,7 @@ const MARK: Option<Mark> = Some(Mark {
 ///
 /// # Errors
 /// [`Unsendable`] when there is nothing to send.
-pub fn encode(request: &Infer, target: &Target<'_>) -> Result<Vec<u8>, Unsendable> {
+pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, Unsendable> {
     let mut tools: Vec<Tool<'_>> = request
         .tools
         .iter()
@@ -137,15 +121,30 @@ pub fn encode(request: &Infer, target: &Target<'_>) -> Result<Vec<u8>, Unsendabl
             *cache_control = MARK;
         }
     }
+    let version = target.quirks.body_version.as_deref();
     let body = Body {
-        model: target.model,
+        model: version.is_none().then_some(target.model),
+        anthropic_version: version,
         max_tokens: request.max_output.clamp(1, target.max_output.max(1)),
         stream: true,
         tools,
         system,
         messages,
+        more: &target.quirks.body,
     };
-    Ok(serde_json::to_vec(&body)?)
+    let path = match &target.quirks.path {
+        Some(path) => path.replace("{model}", &segment(target.model)),
+        None => "/v1/messages".to_owned(),
+    };
+    let version = version
+        .is_none()
+        .then(|| ("anthropic-version", super::VERSION.to_owned()));
+    Ok(Outgoing {
+        path,
+        headers: version.into_iter().collect(),
+        accept: "text/event-stream, application/json",
+        body: serde_json::to_vec(&body)?,
+    })
 }
 
 /// The dialect refuses texts that are empty or blank.
@@ -243,15 +242,9 @@ fn block<'a>(part: &'a Part, target: &Target<'_>) -> Option<Block<'a>> {
     }
 }
 
-/// The dialect takes letters, digits, `_` and `-`; another provider's id is rewritten, always to the
-/// same, and told apart from its neighbours by a hash.
+/// The dialect takes letters, digits, `_` and `-`.
 fn wire_id(id: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if id.chars().all(fits) {
-        return id.to_owned();
-    }
-    let kept: String = id.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-    format!("{kept}_{:016x}", super::blocks::hash(id))
+    CallIds::Word.wire(id)
 }
 
 #[cfg(test)]
@@ -260,12 +253,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::dialect::Quirks;
 
-    const TARGET: Target<'_> = Target {
-        provider: "anthropic",
-        model: "claude-opus-5",
-        max_output: 1_000,
-    };
+    fn bytes_of(messages: Vec<Message>) -> Result<Vec<u8>, Unsendable> {
+        let target = Target {
+            provider: "anthropic",
+            model: "claude-opus-5",
+            max_output: 1_000,
+            quirks: &Quirks::default(),
+        };
+        Ok(encode(&request(messages), &target)?.body)
+    }
 
     fn request(messages: Vec<Message>) -> Infer {
         let tool = |name: &str| ToolSpec {
@@ -307,7 +305,7 @@ mod tests {
     }
 
     fn encoded(messages: Vec<Message>) -> Value {
-        let bytes = encode(&request(messages), &TARGET).expect("encodes");
+        let bytes = bytes_of(messages).expect("encodes");
         serde_json::from_slice(&bytes).expect("JSON")
     }
 
@@ -359,7 +357,7 @@ mod tests {
         let mark = r#","cache_control":{"type":"ephemeral"}"#;
         let mut before = String::new();
         for turn in 0..6 {
-            let bytes = encode(&request(messages.clone()), &TARGET).expect("encodes");
+            let bytes = bytes_of(messages.clone()).expect("encodes");
             let text = String::from_utf8(bytes).expect("UTF-8");
             assert!(text.matches(mark).count() <= 4, "at most four marks");
             let head = text.find(r#""messages""#).expect("messages");
@@ -388,7 +386,7 @@ mod tests {
         let text = Part::Text { text: "so".into() };
         let bytes = |parts: Vec<Part>| {
             let messages = vec![Message::user("x"), assistant(parts), Message::user("y")];
-            String::from_utf8(encode(&request(messages), &TARGET).expect("encodes")).expect("UTF-8")
+            String::from_utf8(bytes_of(messages).expect("encodes")).expect("UTF-8")
         };
         let ours = bytes(vec![reasoning("anthropic", "claude-opus-5"), text.clone()]);
         assert!(ours.contains(raw), "{ours}");
@@ -450,11 +448,10 @@ mod tests {
 
     #[test]
     fn an_empty_conversation_is_not_sent() {
+        assert!(matches!(bytes_of(vec![]), Err(Unsendable::Empty)));
         assert!(matches!(
-            encode(&request(vec![]), &TARGET),
+            bytes_of(vec![Message::user(" ")]),
             Err(Unsendable::Empty)
         ));
-        let blank = request(vec![Message::user(" ")]);
-        assert!(matches!(encode(&blank, &TARGET), Err(Unsendable::Empty)));
     }
 }

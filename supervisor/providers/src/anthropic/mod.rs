@@ -4,8 +4,8 @@ mod blocks;
 mod decode;
 mod encode;
 
-pub use decode::{Decoder, StreamFault, decode_document};
-pub use encode::{Target, Unsendable, encode};
+pub(crate) use decode::decoder;
+pub(crate) use encode::encode;
 
 /// The dialect's version, sent with each request.
-pub const VERSION: &str = "2023-06-01";
+const VERSION: &str = "2023-06-01";

@@ -1,16 +1,20 @@
 //! Streams as they should be and as they are, in any pieces.
 
+use std::collections::HashSet;
+
 use proptest::prelude::*;
-use protocol::{CallId, Role};
+use protocol::{CallId, Part, Role, bounds};
 use serde_json::json;
 
 use super::*;
+use crate::dialect::{Decode as _, Quirks};
 
 type Decoded = (Result<Inference, StreamFault>, String);
 
 /// Decodes in pieces of `sizes`, one after the other and round again.
 fn decode(stream: &[u8], sizes: &[usize], conversation: &[Message]) -> Decoded {
-    let mut decoder = Decoder::new("anthropic", "claude-x", conversation);
+    let quirks = Quirks::default();
+    let mut decoder = Box::new(decoder(&target(&quirks), conversation));
     let mut text = String::new();
     let mut rest = stream;
     for size in sizes.iter().cycle() {
@@ -24,7 +28,21 @@ fn decode(stream: &[u8], sizes: &[usize], conversation: &[Message]) -> Decoded {
             Ok(true) | Err(_) => break,
         }
     }
-    (decoder.finish(), text)
+    let answer = decoder.finish(&mut |piece| text.push_str(piece));
+    (answer, text)
+}
+
+fn target(quirks: &Quirks) -> Target<'_> {
+    Target {
+        provider: "anthropic",
+        model: "claude-x",
+        max_output: 1,
+        quirks,
+    }
+}
+
+fn document(body: &[u8]) -> Decoded {
+    decode(body, &[usize::MAX], &[])
 }
 
 fn sse(events: &[Value]) -> String {
@@ -299,16 +317,7 @@ fn a_whole_message_may_come_in_message_start_or_as_a_document() {
          data: {{\"type\":\"message_stop\"}}\n\n"
     );
     let (streamed, forwarded) = decode(one_event.as_bytes(), &[11], &[]);
-    let mut seen = String::new();
-    let document = decode_document(
-        "anthropic",
-        "claude-x",
-        &[],
-        text_form.as_bytes(),
-        &mut |piece| {
-            seen.push_str(piece);
-        },
-    );
+    let (document, seen) = document(text_form.as_bytes());
     assert_eq!(streamed, document);
     assert_eq!((forwarded.as_str(), seen.as_str()), ("hi", "hi"));
     let answer = document.expect("whole");
@@ -344,7 +353,7 @@ fn an_error_inside_a_good_status_is_the_providers_word() {
         (upstream.kind.as_str(), forwarded.as_str()),
         ("overloaded_error", "half")
     );
-    let document = decode_document("p", "m", &[], error.to_string().as_bytes(), &mut |_| {});
+    let (document, _) = document(error.to_string().as_bytes());
     assert!(
         matches!(document, Err(StreamFault::InBand(_))),
         "{document:?}"
@@ -396,12 +405,11 @@ fn what_breaks_the_dialect_or_a_bound_is_refused() {
         "{answer:?}"
     );
     for document in [
-        "null",
         "[]",
         "{\"choices\":[]}",
         "{\"type\":\"message\",\"content\":[]}",
     ] {
-        let decoded = decode_document("p", "m", &[], document.as_bytes(), &mut |_| {});
+        let (decoded, _) = self::document(document.as_bytes());
         assert!(
             matches!(decoded, Err(StreamFault::Malformed(_))),
             "{document}: {decoded:?}"
@@ -451,7 +459,6 @@ proptest! {
         let whole = decode(&stream, &[usize::MAX], &[]);
         prop_assert_eq!(decode(&stream, &sizes, &[]), whole.clone());
         prop_assert_eq!(decode(&stream, &[1], &[]), whole);
-        let _ = decode_document("p", "m", &[], &stream, &mut |_| {});
         let _ = Upstream::read(None, &stream).class();
     }
 }
@@ -503,11 +510,7 @@ fn replay(fixture: &Value, name: &str) {
         let (answer, forwarded) = if streamed {
             decode(body, &[*size], &[])
         } else {
-            let mut text = String::new();
-            let answer = decode_document("anthropic", "claude-x", &[], body, &mut |t| {
-                text.push_str(t)
-            });
-            (answer, text)
+            document(body)
         };
         let answer = answer.unwrap_or_else(|fault| panic!("{name}: {fault:?}"));
         assert_eq!(
