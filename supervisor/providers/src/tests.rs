@@ -629,9 +629,12 @@ async fn without_key_address_or_conversation_nothing_is_sent() {
             .await
             .expect_err("refused")
     };
-    let failure = ask_without("openai").await;
+    // What is on this machine may be called without a key, what is elsewhere never.
+    let far = with(Config::parse(None, None, &|_| None).expect("embedded"));
+    let failure = far.infer_with(&ask("anthropic"), None, &mut |_| {}).await;
+    let failure = failure.expect_err("no key");
     assert_eq!(failure.class, Class::Authentication);
-    assert!(failure.message.contains("keys/openai"), "{failure}");
+    assert!(failure.message.contains("keys/anthropic"), "{failure}");
     assert!(
         ask_without("anthropic-compatible")
             .await
