@@ -177,6 +177,14 @@ pub struct ProbePlan {
     pub unix_path: String,
     /// An abstract Unix socket of the host that listens while the probes run.
     pub unix_abstract: String,
+    /// A message queue of the host that everybody may open while the probes run; empty if the host
+    /// could not make one.
+    pub queue: String,
+    /// The IPC namespace of the host as its link says (`ipc:[4026531839]`).
+    pub ipc_namespace: String,
+    /// A name of the host's `/dev/shm` that everybody may read while the probes run; empty if the
+    /// host could not make one.
+    pub shared_memory: String,
     /// The supervisor's pid on the host.
     pub supervisor_pid: i32,
     /// Workspace root inside.

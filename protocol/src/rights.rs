@@ -68,7 +68,7 @@ rights! {
     /// The kernel's dangerous calls.
     Syscalls = "syscalls", Required;
     /// Reaching other processes' shared memory, semaphores, message queues and keyrings.
-    Ipc = "ipc", Preferred;
+    Ipc = "ipc", Required;
     /// Memory beyond the session's limit.
     Memory = "memory", Preferred;
     /// More processes at once than the session's limit.
@@ -78,7 +78,7 @@ rights! {
     /// Disk beyond the session's limit.
     Disk = "disk", Preferred;
     /// Devices of the host, and making nodes for them.
-    Devices = "devices", Preferred;
+    Devices = "devices", Required;
 }
 
 impl std::fmt::Display for Right {

@@ -103,6 +103,12 @@ mod conformance {
                 tcp_port,
                 unix_path: text(&unix_path),
                 unix_abstract,
+                queue: String::new(),
+                ipc_namespace: std::fs::read_link("/proc/self/ns/ipc")
+                    .expect("a namespace")
+                    .display()
+                    .to_string(),
+                shared_memory: String::new(),
                 supervisor_pid: number,
                 workspace: text(&place.work()),
                 tmp: "/tmp".to_owned(),

@@ -66,6 +66,12 @@ mod hostile {
                 tcp_port: port,
                 unix_path: text(&path),
                 unix_abstract: name,
+                queue: String::new(),
+                ipc_namespace: std::fs::read_link("/proc/self/ns/ipc")
+                    .expect("a namespace")
+                    .display()
+                    .to_string(),
+                shared_memory: String::new(),
                 supervisor_pid: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
                 workspace: text(&place.work()),
                 tmp: "/tmp".to_owned(),

@@ -79,7 +79,10 @@ pub const ATTACKS: &[Attack] = &[
     ours("type-with-high-bits", |_| {
         at::call(sys::Poke::Terminal(0x1_0000_5412))
     }),
-    ours("add-key", |_| at::call(sys::Poke::AddKey)),
+    ours("add-key", at::add_key),
+    ours("keyring", at::keyring),
+    kernels("open-device", at::open_device),
+    kernels("make-device", at::make_device),
 ];
 
 /// The names of all attacks: [`ATTACKS`] and the single calls (`call.mount`, …), which are all ours.

@@ -1,6 +1,8 @@
 //! Single attempts at walls, shared by the probes and the attacks: each does one thing and says what
 //! the kernel answered.
 
+mod objects;
+
 use std::{
     fs::{self, File},
     io::{self, Read as _, Write as _},
@@ -30,6 +32,11 @@ use protocol::jail::{ProbePlan, WORKER_INSIDE};
 use crate::{
     command::NOWHERE,
     sys::{self, Poke},
+};
+
+pub(crate) use objects::{
+    add_key, keyring, make_device, open_device, opens_null, queue_of_host, segments,
+    shared_memory_of_host,
 };
 
 /// What the kernel answered to an attempt.

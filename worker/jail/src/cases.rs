@@ -2,8 +2,9 @@
 
 use protocol::{
     Right::{
-        self, Exec, FilesHidden, FilesMeta, FilesRead, FilesWrite, NetTcp, NetUdp, NetUnixAbstract,
-        NetUnixPath, ProcLimits, ProcSee, ProcSignal, ProcTrace, Syscalls, Terminal,
+        self, Devices, Exec, FilesHidden, FilesMeta, FilesRead, FilesWrite, Ipc, NetTcp, NetUdp,
+        NetUnixAbstract, NetUnixPath, ProcLimits, ProcSee, ProcSignal, ProcTrace, Syscalls,
+        Terminal,
     },
     jail::ProbePlan,
 };
@@ -107,6 +108,21 @@ fn hidden(plan: &ProbePlan) -> Vec<Case> {
     plan.hidden.iter().take(HIDDEN).map(one).collect()
 }
 
+/// Objects that the host made for the probes, where it could make them.
+fn objects(plan: &ProbePlan, twin: Twin) -> Vec<Case> {
+    let made: [(&str, Row); 2] = [
+        (&plan.queue, (Ipc, "ipc.queue", at::queue_of_host)),
+        (
+            &plan.shared_memory,
+            (Ipc, "ipc.shared_memory", at::shared_memory_of_host),
+        ),
+    ];
+    made.iter()
+        .filter(|(object, _)| !object.is_empty())
+        .flat_map(|(_, row)| rows(false, twin, &[*row]))
+        .collect()
+}
+
 /// What is tried in the agent's domain. What its filter answers with death is tried alone, and each
 /// death costs a process at every start of a session: one deadly case for each kind of refusal.
 pub(crate) fn agent(plan: &ProbePlan) -> Vec<Case> {
@@ -124,8 +140,12 @@ pub(crate) fn agent(plan: &ProbePlan) -> Vec<Case> {
             (ProcSee, "see.supervisor", at::see_supervisor),
             (Terminal, "terminal.controlling", at::controlling_terminal),
             (Terminal, "terminal.type", at::type_into_terminal),
+            (Ipc, "ipc.segments", at::segments),
+            (Devices, "device.open", at::open_device),
+            (Devices, "device.make", at::make_device),
         ],
     );
+    cases.extend(objects(plan, look));
     cases.extend(rows(
         true,
         look,
@@ -155,7 +175,7 @@ pub(crate) fn agent(plan: &ProbePlan) -> Vec<Case> {
 
 /// What is tried in a command's domain.
 pub(crate) fn command(plan: &ProbePlan) -> Vec<Case> {
-    let groups: [(Twin, &[Row]); 9] = [
+    let groups: [(Twin, &[Row]); 11] = [
         (
             at::lists_workspace,
             &[
@@ -230,11 +250,27 @@ pub(crate) fn command(plan: &ProbePlan) -> Vec<Case> {
                 (ProcLimits, "limits.supervisor", at::limit_supervisor),
             ],
         ),
+        (
+            at::opens_null,
+            &[
+                (Devices, "device.open", at::open_device),
+                (Devices, "device.make", at::make_device),
+            ],
+        ),
+        (
+            at::talks_over_a_pair,
+            &[
+                (Ipc, "ipc.keyring", at::keyring),
+                (Ipc, "ipc.key", at::add_key),
+                (Ipc, "ipc.segments", at::segments),
+            ],
+        ),
     ];
     let mut cases: Vec<Case> = groups
         .into_iter()
         .flat_map(|(twin, list)| rows(false, twin, list))
         .collect();
+    cases.extend(objects(plan, at::talks_over_a_pair));
     cases.extend(calls(false, &CALLS));
     cases.extend(hidden(plan));
     cases

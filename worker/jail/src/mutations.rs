@@ -2,7 +2,7 @@
 //! a probe that nothing can trip proves nothing.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{Read as _, Write as _},
     net::{TcpListener, UdpSocket},
     os::{
@@ -13,9 +13,10 @@ use std::{
 
 use nix::{
     fcntl::OFlag,
+    mqueue::{MQ_OFlag, MqAttr, mq_close, mq_open, mq_unlink},
     sched::{CloneFlags, unshare},
-    sys::wait::waitpid,
-    unistd::{Pid, getpid, pipe2},
+    sys::{stat::Mode, wait::waitpid},
+    unistd::{Pid, geteuid, getpid, pipe2},
 };
 use protocol::{
     Probe, ProbeDomain, Right,
@@ -56,6 +57,7 @@ fn apart(act: impl FnOnce() -> String) -> String {
 #[derive(Clone, Copy)]
 struct Walls {
     network: bool,
+    ipc: bool,
     landlock: bool,
     filter: bool,
     abi: u32,
@@ -63,6 +65,7 @@ struct Walls {
 
 const ALL: Walls = Walls {
     network: true,
+    ipc: true,
     landlock: true,
     filter: true,
     abi: 10,
@@ -70,8 +73,11 @@ const ALL: Walls = Walls {
 
 fn raise(walls: Walls, granted: &Domain) -> Kernel {
     let kernel = domain::kernel(Some(walls.abi)).expect("landlock");
-    if walls.network {
-        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).expect("namespaces");
+    let mut own = CloneFlags::empty();
+    own.set(CloneFlags::CLONE_NEWNET, walls.network);
+    own.set(CloneFlags::CLONE_NEWIPC, walls.ipc);
+    if !own.is_empty() {
+        unshare(CloneFlags::CLONE_NEWUSER | own).expect("namespaces");
     }
     if walls.landlock {
         domain::enter(kernel, &domain::grants(granted)).expect("a domain");
@@ -123,6 +129,7 @@ fn the_tripwire_is_quiet_behind_all_walls_and_names_each_that_is_missing() {
     if way_out {
         let open = Walls {
             network: false,
+            ipc: false,
             ..ALL
         };
         assert_eq!(tripped(open), format!("{:?}", Stage::TripwireNetwork));
@@ -144,6 +151,12 @@ fn probed(walls: Walls) -> Vec<Probe> {
     let unix_abstract = format!("provost-mutation-{}-{tcp_port}", getpid());
     let name = SocketAddr::from_abstract_name(&unix_abstract).expect("a name");
     let _abstract = UnixListener::bind_addr(&name).expect("a socket");
+    let queue = format!("/provost-mutation-{}-{tcp_port}", getpid());
+    let made = MQ_OFlag::O_CREAT | MQ_OFlag::O_EXCL | MQ_OFlag::O_RDWR;
+    let small = MqAttr::new(0, 1, 1, 0);
+    let held = mq_open(queue.as_str(), made, Mode::S_IRWXU, Some(&small)).expect("a queue");
+    let shared = format!("/dev/shm/provost-mutation-{}-{tcp_port}", getpid());
+    std::fs::write(&shared, "x").expect("shared memory");
     let plan = ProbePlan {
         outside_file: path("outside/secret"),
         outside_folder: path("outside"),
@@ -151,6 +164,12 @@ fn probed(walls: Walls) -> Vec<Probe> {
         tcp_port,
         unix_path: path("outside/socket"),
         unix_abstract,
+        queue: queue.clone(),
+        ipc_namespace: fs::read_link("/proc/self/ns/ipc")
+            .expect("a namespace")
+            .display()
+            .to_string(),
+        shared_memory: shared.clone(),
         supervisor_pid: getpid().as_raw(),
         workspace: path("workspace"),
         tmp: path("tmp"),
@@ -168,6 +187,9 @@ fn probed(walls: Walls) -> Vec<Probe> {
             Err(error) => error.to_string(),
         }
     });
+    mq_unlink(queue.as_str()).expect("removed");
+    mq_close(held).expect("closed");
+    std::fs::remove_file(&shared).expect("removed");
     serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"))
 }
 
@@ -184,10 +206,12 @@ fn held(probes: &[Probe], case: &str) -> bool {
 fn a_missing_filter_is_seen_by_the_probes() {
     let with = probed(Walls {
         network: false,
+        ipc: false,
         ..ALL
     });
     let without = probed(Walls {
         network: false,
+        ipc: false,
         filter: false,
         ..ALL
     });
@@ -203,6 +227,8 @@ fn a_missing_filter_is_seen_by_the_probes() {
         "descriptors.others",
         "family.netlink",
         "terminal.type",
+        "ipc.keyring",
+        "ipc.key",
     ];
     for case in of_the_filter {
         assert!(held(&with, case), "{case} with all walls");
@@ -215,10 +241,12 @@ fn a_missing_filter_is_seen_by_the_probes() {
 fn a_missing_landlock_domain_is_seen_by_the_probes() {
     let with = probed(Walls {
         network: false,
+        ipc: false,
         ..ALL
     });
     let without = probed(Walls {
         network: false,
+        ipc: false,
         landlock: false,
         ..ALL
     });
@@ -231,6 +259,8 @@ fn a_missing_landlock_domain_is_seen_by_the_probes() {
         "signal.supervisor",
         "tcp.host",
         "unix.abstract",
+        "ipc.shared_memory",
+        "device.open",
     ] {
         assert!(held(&with, case), "{case} with all walls");
         assert!(!held(&without, case), "{case} seems held without landlock");
@@ -250,6 +280,7 @@ fn a_missing_network_namespace_is_seen_by_the_probes() {
     assert!(!held(
         &probed(Walls {
             network: false,
+            ipc: false,
             ..old
         }),
         "tcp.host"
@@ -258,6 +289,7 @@ fn a_missing_network_namespace_is_seen_by_the_probes() {
     assert!(!held(
         &probed(Walls {
             network: false,
+            ipc: false,
             ..old
         }),
         "unix.abstract"
@@ -265,9 +297,40 @@ fn a_missing_network_namespace_is_seen_by_the_probes() {
 }
 
 #[test]
+fn a_missing_ipc_namespace_is_seen_by_the_probes() {
+    let shared = Walls { ipc: false, ..ALL };
+    assert!(held(&probed(ALL), "ipc.segments"));
+    assert!(!held(&probed(shared), "ipc.segments"));
+    // Landlock alone keeps message queues away; where it does not, the namespace does.
+    let open = Walls {
+        landlock: false,
+        ..ALL
+    };
+    assert!(held(&probed(open), "ipc.queue"));
+    assert!(!held(&probed(Walls { ipc: false, ..open }), "ipc.queue"));
+}
+
+#[test]
+fn a_node_for_a_device_is_refused_to_whoever_lacks_the_capability() {
+    let found = probed(ALL);
+    assert!(held(&found, "device.make"));
+    if geteuid().is_root() {
+        // Root in the first user namespace may make nodes: only the namespace takes that away.
+        let bare = Walls {
+            network: false,
+            ipc: false,
+            landlock: false,
+            ..ALL
+        };
+        assert!(!held(&probed(bare), "device.make"));
+    }
+}
+
+#[test]
 fn a_right_that_a_later_abi_brought_is_seen_to_be_missing() {
     let old = probed(Walls {
         network: false,
+        ipc: false,
         abi: 5,
         ..ALL
     });

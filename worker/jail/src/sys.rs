@@ -444,6 +444,8 @@ pub(crate) enum Poke {
     Terminal(c_long),
     /// A key of no type.
     AddKey,
+    /// A private segment of shared memory of no bytes, which no kernel makes.
+    Shmget,
 }
 
 /// Tries it.
@@ -484,6 +486,7 @@ pub(crate) fn poke(poke: Poke) -> io::Result<c_long> {
         Poke::Syslog => (libc::SYS_syslog, [10, 0, 0, 0, 0, 0]),
         Poke::Terminal(request) => (libc::SYS_ioctl, [0, request, 0, 0, 0, 0]),
         Poke::AddKey => (libc::SYS_add_key, [0, 0, 0, 0, -1, 0]),
+        Poke::Shmget => (libc::SYS_shmget, [0; 6]),
     };
     let [a, b, c, d, e, f] = args;
     // SAFETY: each row above passes null for every pointer parameter of its call, so the kernel

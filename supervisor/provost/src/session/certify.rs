@@ -1,12 +1,7 @@
 //! Proves the box before anything untrusted runs in it: the probes of both domains, and the session's
 //! certificate from what they found.
 
-use std::{
-    net::TcpListener,
-    os::{fd::AsFd as _, linux::net::SocketAddrExt as _, unix::net::UnixListener},
-    path::Path,
-    time::Duration,
-};
+use std::{os::fd::AsFd as _, path::Path, time::Duration};
 
 use policies::Policy;
 use protocol::{
@@ -18,7 +13,7 @@ use supervisor_record::Places;
 use supervisor_sandbox::{Facts, WorkerBinary};
 use tokio::{io::AsyncReadExt as _, net::unix::pipe};
 
-use super::{links::Hands, now_ms};
+use super::{bait::Bait, links::Hands, now_ms};
 
 /// Longest that all probes may take together.
 const PROBE_TIME: Duration = Duration::from_secs(10);
@@ -42,33 +37,7 @@ pub(crate) struct Circumstances<'a> {
 
 /// Runs the probes in both domains and writes the certificate.
 pub(crate) async fn certify(hands: &Hands, at: &Circumstances<'_>) -> Result<Certificate, String> {
-    // Twins of the network probes: something really listens on the host while they run.
-    let tcp =
-        TcpListener::bind("127.0.0.1:0").map_err(|e| format!("no listener for the probes: {e}"))?;
-    let tcp_port = tcp
-        .local_addr()
-        .map_err(|e| format!("no listener for the probes: {e}"))?
-        .port();
-    let unix_path = at.folder.join("probe.sock");
-    let _ = std::fs::remove_file(&unix_path);
-    let _unix =
-        UnixListener::bind(&unix_path).map_err(|e| format!("no socket for the probes: {e}"))?;
-    let name = format!("provost-probe-{}", at.nonce);
-    let address = std::os::unix::net::SocketAddr::from_abstract_name(name.as_bytes())
-        .map_err(|e| format!("no abstract socket for the probes: {e}"))?;
-    let _abstract = UnixListener::bind_addr(&address)
-        .map_err(|e| format!("no abstract socket for the probes: {e}"))?;
-    let plan = ProbePlan {
-        outside_file: at.places.record_file().display().to_string(),
-        outside_folder: at.places.state().display().to_string(),
-        hidden: at.hidden.clone(),
-        tcp_port,
-        unix_path: unix_path.display().to_string(),
-        unix_abstract: name,
-        supervisor_pid: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
-        workspace: at.spec.workspace.clone(),
-        tmp: "/tmp".to_owned(),
-    };
+    let (bait, plan) = Bait::lay(at)?;
     let probes = tokio::time::timeout(PROBE_TIME, async {
         let (agent, command) = tokio::join!(
             probe(hands, "p1", ProbeDomain::Agent, &plan),
@@ -77,7 +46,7 @@ pub(crate) async fn certify(hands: &Hands, at: &Circumstances<'_>) -> Result<Cer
         Ok::<_, String>([agent?, command?].concat())
     })
     .await;
-    let _ = std::fs::remove_file(&unix_path);
+    drop(bait);
     let probes =
         probes.map_err(|_| format!("the probes took more than {} s", PROBE_TIME.as_secs()))??;
     let worker = at.worker.digest();

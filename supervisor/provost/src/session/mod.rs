@@ -1,5 +1,6 @@
 //! A session from its plan to its bill: places, copy, jail, certificate, the loop, the end.
 
+mod bait;
 mod capture;
 mod certify;
 mod commands;

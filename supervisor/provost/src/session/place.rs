@@ -13,7 +13,7 @@ use supervisor_sandbox::{
     ClaimedUid, Host, SessionPlace, WorkerBinary, find_worker, free_uid, jail_spec,
 };
 
-use super::{Saved, Store, heads::Heads, now_ms, queries};
+use super::{Saved, Store, bait, heads::Heads, now_ms, queries};
 use crate::{
     exit::{BUG, CONFIG, Failure, REFUSED_AT_START},
     view::View,
@@ -67,6 +67,7 @@ pub(crate) fn sweep_unentered(places: &Places, record: &Record) -> std::io::Resu
                 continue;
             }
         }
+        bait::sweep(&session);
         // Only files of our own are left in it.
         let _ = std::fs::remove_dir_all(lock.folder());
     }
@@ -316,6 +317,7 @@ impl Place {
     pub(crate) fn clean(&self) {
         // A socket of the probes that a crash left; everything else of the folder is kept for review.
         let _ = std::fs::remove_file(self.lock.folder().join("probe.sock"));
+        bait::sweep(self.session());
     }
 }
 

@@ -504,6 +504,12 @@ fn the_probes_speak() {
         tcp_port: tcp.local_addr().expect("bound").port(),
         unix_path: text(&path),
         unix_abstract: unheard,
+        queue: String::new(),
+        ipc_namespace: std::fs::read_link("/proc/self/ns/ipc")
+            .expect("a namespace")
+            .display()
+            .to_string(),
+        shared_memory: String::new(),
         supervisor_pid: i32::try_from(std::process::id()).expect("fits"),
         workspace: session.spec.workspace.clone(),
         tmp: "/tmp".to_owned(),

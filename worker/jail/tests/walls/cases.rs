@@ -107,10 +107,6 @@ fn probes_hold() -> Verdict {
                 if !right.domains().contains(&domain) {
                     continue;
                 }
-                // Their probes are not written yet: the certificate says that they are not held.
-                if matches!(right, Right::Ipc | Right::Devices) {
-                    continue;
-                }
                 let probed = probes
                     .iter()
                     .any(|probe| (probe.right, probe.domain) == (right, domain));
