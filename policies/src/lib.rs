@@ -6,6 +6,7 @@
 //! (the reading that counts). What is absent: I/O, clock, randomness, knowledge of either house.
 
 mod action;
+pub mod address;
 pub mod evaluate;
 mod glob;
 pub mod normalise;

@@ -2,7 +2,10 @@
 //!
 //! The text is only the first layer: the connection's authorizer and the jail hold what it promises.
 
+mod effect;
 mod lexer;
+
+pub use effect::{Effect, destroys, effect};
 
 use lexer::{Lexeme, lex};
 

@@ -191,15 +191,21 @@ fn an_allow_of_everything_lowers_no_row_of_the_law_itself() {
     });
     let of_the_law: BTreeSet<&str> = [
         "credential-material",
+        "decode-and-run",
         "download-to-interpreter",
+        "exfiltration",
+        "internal-address",
         "loader-variable",
         "misleading-text",
         "not-understood",
         "outside-view",
         "own-places",
         "persistence",
+        "privilege-tool",
         "protected-name",
+        "raw-device",
         "resource-trap",
+        "sql-effect",
         "started-by-option",
         "system-destruction",
     ]

@@ -25,7 +25,7 @@ const KEYS: &[&str] = &[
     "examples",
 ];
 
-/// Words that verdicts use for what is not a rule.
+/// Words that verdicts use for what is not a rule, beside the detectors of the safety check.
 const RESERVED: &[&str] = &[
     "default",
     "not-understood",
@@ -37,13 +37,6 @@ const RESERVED: &[&str] = &[
     "undeclared-database",
     "too-many-parts",
     "nobody-to-ask",
-    "system-destruction",
-    "download-to-interpreter",
-    "credential-material",
-    "own-places",
-    "misleading-text",
-    "persistence",
-    "resource-trap",
 ];
 
 /// Reads all rules of a file.
@@ -131,7 +124,9 @@ fn check_id(id: &At<String>, faults: &mut Faults<'_>) {
             format!("`{}` is not a rule's id", cut(&id.value)),
             Some(help),
         );
-    } else if RESERVED.contains(&id.value.as_str()) {
+    } else if RESERVED.contains(&id.value.as_str())
+        || crate::safety::DETECTORS.contains(&id.value.as_str())
+    {
         let message = format!("the id `{}` is taken by the law itself", id.value);
         faults.add(&id.span, message, Some("choose another".to_owned()));
     }

@@ -1,5 +1,4 @@
-//! Credential and key material: files that hold keys, programs that print them, and the addresses
-//! where a cloud machine asks for its own.
+//! Credential and key material: files that hold keys, and programs that print them.
 
 use super::{
     Finding,
@@ -89,23 +88,6 @@ const HARMLESS: &[&str] = &[
     ".env.schema",
 ];
 
-/// Addresses at which a cloud machine learns its own credentials.
-const METADATA: &[&str] = &[
-    "169.254.169.254",
-    "169.254.170.2",
-    "169.254.170.23",
-    "fd00:ec2::254",
-    "metadata.google.internal",
-    "metadata.goog",
-    "100.100.100.200",
-    "2852039166",
-    "0xa9fea9fe",
-    "0251.0376.0251.0376",
-    "[::ffff:169.254.169.254]",
-    "[::ffff:a9fe:a9fe]",
-    "169.254.43518",
-];
-
 /// Looks for credentials.
 pub(super) fn detect(action: &Action, facts: &Facts, findings: &mut Vec<Finding>) {
     match action {
@@ -129,14 +111,12 @@ pub(super) fn detect(action: &Action, facts: &Facts, findings: &mut Vec<Finding>
             }
             for (index, redirect) in run.reading.redirects.iter().enumerate() {
                 let path = spelled(&redirect.target);
-                let metadata = path.starts_with("/dev/tcp/") && is_metadata(&path);
                 let here = redirect.simple.and_then(|at| folders.get(at));
                 let moved = here.and_then(|here| below(here, &path));
                 let decision = [Some(path.as_str()), moved.as_deref()]
                     .into_iter()
                     .flatten()
                     .filter_map(place)
-                    .chain(metadata.then_some(Decision::Deny))
                     .max();
                 let Some(decision) = decision else {
                     continue;
@@ -160,7 +140,7 @@ fn found(decision: Decision, object: &str) -> Finding {
 }
 
 /// What a path holds by its name; it may be spelled with globs.
-fn place(path: &str) -> Option<Decision> {
+pub(super) fn place(path: &str) -> Option<Decision> {
     let lower = path.to_lowercase();
     let parts: Vec<&str> = lower
         .split('/')
@@ -220,11 +200,6 @@ fn below(here: &str, path: &str) -> Option<String> {
     relative.then(|| format!("{here}/{path}"))
 }
 
-fn is_metadata(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    METADATA.iter().any(|address| lower.contains(address))
-}
-
 /// Folders of a home that hold keys beside other things: whoever takes all of one takes the keys.
 const KEYRINGS: &[&str] = &[
     ".aws",
@@ -257,10 +232,6 @@ fn command(simple: &Simple, here: Option<&str>) -> Option<(Decision, String)> {
     let name = simple.name().unwrap_or("");
     if let Some(decision) = printer(name, simple) {
         return Some((decision, simple.text.clone()));
-    }
-    let metadata = simple.args.iter().find(|word| is_metadata(&word.text));
-    if let Some(word) = metadata.filter(|_| !SPEAKERS.contains(&name)) {
-        return Some((Decision::Deny, word.text.clone()));
     }
     if SPEAKERS.contains(&name) || says_only_names(name, simple) {
         return None;
@@ -417,8 +388,6 @@ mod tests {
                     "python3 -c \"print(open('/home/u/.ssh/id_rsa').read())\"",
                     deny,
                 ),
-                ("curl http://169.254.169.254/latest/meta-data/", deny),
-                ("wget http://metadata.google.internal/x", deny),
                 ("gpg --export-secret-keys", deny),
                 ("gh auth token", deny),
                 ("cat .env", ask),

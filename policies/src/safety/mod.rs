@@ -3,14 +3,22 @@
 //! Each answers *deny*, or an *ask* that only a person may answer, once. They read what the grammar
 //! found, not the text, and explain more than they protect: the jail is the limit.
 
+mod address;
 mod credentials;
+mod decode;
 mod destruction;
 mod download;
+mod exfiltration;
+mod flow;
 mod misleading;
+mod network;
 mod own_places;
 mod persistence;
+mod privilege;
+mod raw_device;
 mod resource;
 pub(crate) mod spelling;
+mod sql_effect;
 
 use std::borrow::Cow;
 
@@ -79,11 +87,17 @@ fn visible(c: char) -> Vec<char> {
 /// The detectors' ids, sorted.
 pub const DETECTORS: &[&str] = &[
     credentials::ID,
+    decode::ID,
     download::ID,
+    exfiltration::ID,
+    address::ID,
     misleading::ID,
     own_places::ID,
     persistence::ID,
+    privilege::ID,
+    raw_device::ID,
     resource::ID,
+    sql_effect::ID,
     destruction::ID,
 ];
 
@@ -96,9 +110,14 @@ pub fn check(action: &Action, facts: &Facts) -> Vec<Finding> {
     destruction::detect(action, facts, &mut findings);
     download::detect(action, &mut findings);
     credentials::detect(action, facts, &mut findings);
+    exfiltration::detect(action, &mut findings);
+    address::detect(action, &mut findings);
+    raw_device::detect(action, facts, &mut findings);
+    sql_effect::detect(action, &mut findings);
     own_places::detect(action, facts, &mut findings);
     persistence::detect(action, facts, &mut findings);
     resource::detect(action, &mut findings);
+    privilege::detect(action, &mut findings);
     misleading::detect(action, &mut findings);
     findings
 }
