@@ -9,6 +9,7 @@ mod action;
 pub mod address;
 pub mod evaluate;
 mod glob;
+mod mode;
 pub mod normalise;
 pub mod parse;
 mod path;
@@ -23,10 +24,11 @@ pub mod tools;
 mod verdict;
 
 pub use action::{Action, Facts, FileAccess, FileVerb, Malformed, Run};
+pub use mode::{Category, Granular, Mode, Switch};
 pub use path::{Place, ViewPath};
 pub use policy::{
     Backend, CommandPattern, Confinement, Database, Examples, Filesystem, Layer, LayerName, Limits,
     Models, Network, Policy, Rule, Settings, WorkspaceMode,
 };
 pub use protected::protected;
-pub use verdict::{Decision, Mode, PartVerdict, Stage, Verdict};
+pub use verdict::{Decision, PartVerdict, Stage, Verdict};

@@ -21,6 +21,8 @@ pub enum LayerName {
     Project,
     /// Added for this session.
     Session,
+    /// A sub-agent's own, beside everything that binds its session.
+    SubAgent,
 }
 
 /// A whole, validated policy. Serialised, it is what the worker gets to read (no secret is in it).
@@ -84,6 +86,16 @@ impl LayerName {
             Self::User => "user",
             Self::Project => "project",
             Self::Session => "session",
+            Self::SubAgent => "sub-agent",
+        }
+    }
+
+    /// Whether a layer may set what it likes within the one outside it; the others only tighten.
+    #[must_use]
+    pub fn is_outer(self) -> bool {
+        match self {
+            Self::BuiltIn | Self::Organisation | Self::User => true,
+            Self::Project | Self::Session | Self::SubAgent => false,
         }
     }
 }

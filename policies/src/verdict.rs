@@ -26,51 +26,6 @@ pub enum Stage {
     Mode,
 }
 
-/// How an *ask* is answered. Four are built; `auto` and `granular` come with their issue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Mode {
-    /// By a person.
-    #[serde(rename = "onRequest")]
-    OnRequest,
-    /// By yes; deny rules, the safety check, the jail and the budgets stay.
-    #[serde(rename = "bypass")]
-    Bypass,
-    /// By no, with the reason.
-    #[serde(rename = "never")]
-    Never,
-}
-
-impl Mode {
-    /// All modes that are built.
-    pub const ALL: [Self; 3] = [Self::OnRequest, Self::Bypass, Self::Never];
-
-    /// As written in policies and on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OnRequest => "onRequest",
-            Self::Bypass => "bypass",
-            Self::Never => "never",
-        }
-    }
-
-    /// Parses the word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
-    }
-
-    /// Never < onRequest < bypass.
-    #[must_use]
-    pub fn rank(self) -> u8 {
-        match self {
-            Self::Never => 0,
-            Self::OnRequest => 1,
-            Self::Bypass => 2,
-        }
-    }
-}
-
 /// What the law says about one action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[must_use = "a verdict that nobody reads decides nothing"]

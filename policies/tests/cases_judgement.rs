@@ -643,3 +643,48 @@ fn the_shipped_profiles_say_what_they_promise() {
         );
     }
 }
+
+#[test]
+fn the_locked_down_profile_runs_what_it_lists_and_nothing_else() {
+    let policy = loads(&[profile_source("locked-down").expect("shipped")]);
+    let mode = policy.settings.mode;
+    let said = |line: &str| judged(&policy, mode, "bash", json!({"command": line})).decision;
+    for line in [
+        "ls -la src | head",
+        "git log --oneline | head -5",
+        "cargo test -p policies 2>&1 | tail -20",
+        "cd src && grep -rn TODO .",
+        "timeout 60 npm test",
+    ] {
+        assert_eq!(said(line), Allow, "{line}");
+    }
+    for line in [
+        "python3 x.py",
+        "./run.sh",
+        "curl https://example.com",
+        "ls > out",
+        "cargo install x",
+        "npm install",
+        "git commit -m x",
+        "git push",
+        "timeout 60 python3 x.py",
+        "bash -c 'cargo test'",
+        "cat $(touch x)",
+        "$x",
+        "rm -rf target",
+    ] {
+        assert_eq!(said(line), Deny, "{line}");
+    }
+    let file = |tool: &str, path: &str| {
+        let mut input = json!({"file_path": path});
+        if tool == "write_file" {
+            input["content"] = json!("x");
+        }
+        judged(&policy, mode, tool, input).decision
+    };
+    assert_eq!(file("read_file", "src/a.rs"), Allow);
+    assert_eq!(file("write_file", "src/a.rs"), Allow);
+    assert_eq!(file("read_file", ".env.local"), Deny);
+    assert_eq!(file("read_file", "certs/x.pem"), Deny);
+    assert_eq!(file("write_file", ".github/workflows/x.yml"), Deny);
+}

@@ -3,9 +3,9 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use policies::{
-    Action, CommandPattern, Decision, Examples, Facts, FileAccess, FileVerb, Layer, LayerName,
-    Mode, Policy, Rule, Run, ViewPath,
-    evaluate::evaluate,
+    Action, Category, CommandPattern, Decision, Examples, Facts, FileAccess, FileVerb, Granular,
+    Layer, LayerName, Mode, Policy, Rule, Run, Switch, ViewPath, WorkspaceMode,
+    evaluate::{evaluate, evaluate_planning},
     parse::{Source, load},
     shell,
     tools::Tool,
@@ -105,7 +105,8 @@ fn layer_name() -> impl Strategy<Value = LayerName> {
     prop_oneof![
         Just(LayerName::Organisation),
         Just(LayerName::User),
-        Just(LayerName::Session)
+        Just(LayerName::Session),
+        Just(LayerName::SubAgent)
     ]
 }
 
@@ -191,7 +192,14 @@ fn action() -> impl Strategy<Value = Action> {
 /// A policy file without rules.
 fn settings() -> impl Strategy<Value = String> {
     let maybe = |values: &'static [&'static str]| prop::option::of(prop::sample::select(values));
-    let mode = maybe(&["never", "onRequest", "bypass"]);
+    let mode = maybe(&[
+        "never",
+        "onRequest",
+        "acceptEdits",
+        "auto",
+        "granular",
+        "bypass",
+    ]);
     let wall = maybe(&["1m", "30m", "5h"]);
     let memory = maybe(&["64MiB", "2GiB", "9GiB"]);
     let floor = maybe(&["off", "preferred", "required"]);
@@ -235,6 +243,16 @@ fn settings() -> impl Strategy<Value = String> {
             }
             text
         })
+}
+
+fn granular(bits: u8) -> Mode {
+    let denied = Category::ALL
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| bits & (1 << at) != 0);
+    Mode::Granular(denied.fold(Granular::default(), |all, (_, category)| {
+        all.with(category, Switch::Deny)
+    }))
 }
 
 fn judge(policy: &Policy, mode: Mode, action: &Action) -> Decision {
@@ -286,12 +304,57 @@ proptest! {
     }
 
     #[test]
-    fn what_never_allows_on_request_allows_and_what_that_allows_bypass_does(policy in policy(), action in action()) {
-        let [ask, bypass, never] = Mode::ALL.map(|mode| judge(&policy, mode, &action));
-        if never == Decision::Allow { prop_assert_eq!(ask, Decision::Allow); }
-        if ask == Decision::Allow { prop_assert_eq!(bypass, Decision::Allow); }
-        if ask == Decision::Deny { prop_assert_eq!(bypass, Decision::Deny); }
-        prop_assert!(never != Decision::Ask && bypass != Decision::Ask);
+    fn a_laxer_mode_allows_whatever_a_stricter_one_does(
+        policy in policy(), action in action(), direct in any::<bool>(), bits in 0..64_u8
+    ) {
+        let mut policy = policy;
+        if direct { policy.settings.confinement.workspace = Some(WorkspaceMode::Direct); }
+        let mut modes = Mode::ALL.to_vec();
+        modes.push(granular(bits));
+        let judged: Vec<(Mode, Decision)> = modes.iter().map(|&mode| (mode, judge(&policy, mode, &action))).collect();
+        for &(a, low) in &judged {
+            for &(b, high) in &judged {
+                if a.at_most(b) && low == Decision::Allow { prop_assert_eq!(high, Decision::Allow, "{:?} {:?}", a, b); }
+                // What a rule or the safety check denies is denied in every mode.
+                if a == Mode::OnRequest && low == Decision::Deny { prop_assert_eq!(high, Decision::Deny, "{:?}", b); }
+            }
+            if matches!(a, Mode::Never | Mode::Bypass) { prop_assert_ne!(low, Decision::Ask); }
+        }
+    }
+
+    #[test]
+    fn a_deny_wins_over_everything(policy in policy(), action in action(), name in layer_name(), allow in rule()) {
+        let mut all = allow.clone();
+        all.id = "all".into();
+        (all.tool, all.command, all.path, all.verdict) = ("*".into(), vec![], vec![], Decision::Deny);
+        let mut denied = policy.clone();
+        denied.layers.push(Layer { name, sources: vec![], rules: vec![all] });
+        for mode in Mode::ALL {
+            prop_assert_eq!(judge(&denied, mode, &action), Decision::Deny);
+        }
+        // And an allow, of whatever layer, never turns a deny into anything else.
+        let mut allow = allow;
+        allow.verdict = Decision::Allow;
+        let mut wider = policy.clone();
+        wider.layers.push(Layer { name, sources: vec![], rules: vec![allow] });
+        if judge(&policy, Mode::OnRequest, &action) == Decision::Deny {
+            prop_assert_eq!(judge(&wider, Mode::OnRequest, &action), Decision::Deny);
+        }
+    }
+
+    #[test]
+    fn plan_mode_only_tightens_and_allows_reads_only(policy in policy(), action in action()) {
+        for mode in Mode::ALL {
+            let planned = evaluate_planning(&policy, mode, &action, &facts()).decision;
+            prop_assert!(planned >= judge(&policy, mode, &action));
+            if planned == Decision::Allow {
+                match &action {
+                    Action::Run(run) => prop_assert!(run.reading.doubt.is_none() && run.reading.simples.iter().all(shell::is_proven_read)),
+                    Action::File(access) => prop_assert_eq!(access.verb, FileVerb::Read),
+                    _ => {}
+                }
+            }
+        }
     }
 
     #[test]
@@ -312,10 +375,10 @@ proptest! {
     fn a_workspaces_settings_only_tighten(user in settings(), project in settings()) {
         let source = |layer: LayerName, text: &str| Source { name: layer.as_str().into(), text: text.into(), layer };
         let alone = load(&[source(LayerName::User, &user)], &|_| None).expect("loads").settings;
-        let project = project.replace("\"bypass\"", "\"never\"");
+        let project = project.replace("\"bypass\"", "\"never\"").replace("\"acceptEdits\"", "\"onRequest\"").replace("\"auto\"", "\"granular\"");
         let both = [source(LayerName::User, &user), source(LayerName::Project, &project)];
         let met = load(&both, &|_| None).expect("loads").settings;
-        prop_assert!(met.mode.rank() <= alone.mode.rank());
+        prop_assert!(met.mode.at_most(alone.mode));
         prop_assert!(met.limits.wall <= alone.limits.wall && met.limits.memory <= alone.limits.memory);
         prop_assert!(met.limits.turns <= alone.limits.turns);
         for (right, floor) in &met.confinement.rights {

@@ -6,7 +6,7 @@ use super::{
     subject::{Kind, Subject, Write},
 };
 use crate::{
-    Decision, Facts, FileVerb, Place, Policy, ViewPath, glob::Pattern,
+    Category, Decision, Facts, FileVerb, Place, Policy, ViewPath, WorkspaceMode, glob::Pattern,
     protected::could_be_protected, shell::Simple,
 };
 
@@ -39,8 +39,36 @@ pub(super) fn judge(
         }
         (Some(own), Some(said)) => own.or_stricter(said),
         (Some(word), None) | (None, Some(word)) => word,
-        (None, None) => contained(),
+        (None, None) => direct_edit(policy, subject, facts).unwrap_or_else(contained),
     }
+}
+
+/// Nobody spoke: where the workspace is the folder itself, an edit of it leaves the jail at once.
+fn direct_edit(policy: &Policy, subject: &Subject<'_>, facts: &Facts) -> Option<Word> {
+    if policy.settings.confinement.workspace != Some(WorkspaceMode::Direct) {
+        return None;
+    }
+    let inside = |path: &ViewPath| match facts.place(path) {
+        Place::Workspace(relative) => Some(relative),
+        _ => None,
+    };
+    let relative = match &subject.kind {
+        Kind::File(touch) if touch.verb == FileVerb::Write => touch.paths.iter().find_map(inside),
+        Kind::Redirect { touch, spelled } if touch.verb == FileVerb::Write => {
+            spelled.iter().find_map(inside)
+        }
+        Kind::Command { writes, .. } => writes
+            .iter()
+            .filter(|write| write.sure)
+            .find_map(|write| write.paths.iter().find_map(inside)),
+        _ => None,
+    }?;
+    let reason = format!("`{relative}` is the person's own file: this workspace is no copy");
+    let mut word = Word::built_in(Decision::Ask, "direct-edit", reason)
+        .instead("run in a copy (`[confinement] workspace`), or in mode acceptEdits");
+    word.layer = None;
+    word.edit = true;
+    Some(word)
 }
 
 /// Nobody spoke, and nothing leaves the jail.
@@ -52,6 +80,8 @@ pub(super) fn contained() -> Word {
         reason: "it stays within the jail, and no rule speaks of it".to_owned(),
         instead: None,
         unread: false,
+        category: Category::Sandbox,
+        edit: false,
     }
 }
 
@@ -162,10 +192,10 @@ fn redirect(
             .is_some()
         {
             let reason = format!("`{text}` reaches a host");
-            return Some(
-                Word::built_in(Decision::Ask, "outside-view", reason)
-                    .instead("there is no network in the jail; use what the workspace holds"),
-            );
+            let mut word = Word::built_in(Decision::Ask, "outside-view", reason)
+                .instead("there is no network in the jail; use what the workspace holds");
+            word.category = Category::Network;
+            return Some(word);
         }
         match (place(policy, path, facts), verb) {
             (Place::Workspace(_), FileVerb::Write) => {

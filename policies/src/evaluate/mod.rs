@@ -9,6 +9,7 @@ mod built_in;
 mod carried;
 mod embedded;
 mod loader;
+mod moded;
 mod outputs;
 mod pattern;
 mod speak;
@@ -19,11 +20,14 @@ use protocol::bounds;
 pub(crate) use pattern::{example_matches, host_contains, rule_contains};
 pub(crate) use subject::folders;
 
+pub use moded::evaluate_planning;
+
 use crate::{
-    Action, Decision, Facts, Mode, PartVerdict, Policy, Stage, Verdict,
+    Action, Category, Decision, Facts, Mode, PartVerdict, Policy, Stage, Verdict,
     safety::{self, Finding},
     tools::Tool,
 };
+use moded::{About, Part, under};
 
 /// What permissions say of one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +44,10 @@ pub(crate) struct Word {
     pub(crate) instead: Option<String>,
     /// Whether it comes from not understanding: an answer of *yes* in advance does not cover it.
     pub(crate) unread: bool,
+    /// What an *ask* is about.
+    pub(crate) category: Category,
+    /// Whether it asks about an edit of the workspace only because that is the folder itself.
+    pub(crate) edit: bool,
 }
 
 impl Word {
@@ -52,6 +60,8 @@ impl Word {
             reason: reason.into(),
             instead: None,
             unread: false,
+            category: Category::Sandbox,
+            edit: false,
         }
     }
 
@@ -61,9 +71,16 @@ impl Word {
         self
     }
 
-    /// The stricter of two; of equals the one that no advance answer covers, else the first.
+    /// The stricter of two; of equals the one that fewer advance answers cover, else the first.
     pub(crate) fn or_stricter(self, other: Self) -> Self {
-        let rank = |word: &Self| (word.decision, word.decision == Decision::Ask && word.unread);
+        let asks = |word: &Self| word.decision == Decision::Ask;
+        let rank = |word: &Self| {
+            (
+                word.decision,
+                asks(word) && word.unread,
+                asks(word) && !word.edit,
+            )
+        };
         if rank(&other) > rank(&self) {
             other
         } else {
@@ -87,6 +104,7 @@ pub fn evaluate(policy: &Policy, mode: Mode, action: &Action, facts: &Facts) -> 
             part.verdict.rule = Some(finding.id.to_owned());
             part.verdict.reason = finding.reason();
             part.once_only = true;
+            part.about = About::finding(finding.id);
         }
     }
     let worst = findings.into_iter().reduce(|worst, next| {
@@ -96,23 +114,29 @@ pub fn evaluate(policy: &Policy, mode: Mode, action: &Action, facts: &Facts) -> 
             worst
         }
     });
-    let verdict = match worst {
+    let about = About::of(&word);
+    let (verdict, about) = match worst {
         // Where nobody answers, a safety ask denies; the safety check comes first and says why.
-        Some(finding) if finding.decision >= word.decision || mode != Mode::OnRequest => {
-            from_finding(&finding)
+        Some(finding)
+            if finding.decision >= word.decision || matches!(mode, Mode::Never | Mode::Bypass) =>
+        {
+            (from_finding(&finding), About::finding(finding.id))
         }
-        _ => Verdict {
-            decision: word.decision,
-            stage: Stage::Permissions,
-            rule: Some(word.rule),
-            layer: word.layer,
-            reason: word.reason,
-            instead: word.instead,
-            parts: Vec::new(),
-            once_only: false,
-        },
+        _ => {
+            let verdict = Verdict {
+                decision: word.decision,
+                stage: Stage::Permissions,
+                rule: Some(word.rule),
+                layer: word.layer,
+                reason: word.reason,
+                instead: word.instead,
+                parts: Vec::new(),
+                once_only: false,
+            };
+            (verdict, about)
+        }
     };
-    let mut verdict = under(mode, verdict, word.unread);
+    let mut verdict = under(mode, verdict, about);
     verdict.parts = parts.into_iter().map(|part| part.under(mode)).collect();
     verdict
 }
@@ -127,66 +151,6 @@ fn from_finding(finding: &Finding) -> Verdict {
         instead: finding.instead.map(str::to_owned),
         parts: Vec::new(),
         once_only: finding.decision == Decision::Ask,
-    }
-}
-
-/// What a mode makes of an *ask*; everything else stays as it is.
-fn under(mode: Mode, mut verdict: Verdict, unread: bool) -> Verdict {
-    if verdict.decision != Decision::Ask {
-        return verdict;
-    }
-    match mode {
-        Mode::OnRequest => return verdict,
-        Mode::Never | Mode::Bypass if verdict.once_only => {
-            // A safety ask is answered by a person, once, or not at all.
-            verdict.decision = Decision::Deny;
-            verdict.once_only = false;
-            verdict.reason = format!("{}; mode {} asks nobody", verdict.reason, mode.as_str());
-            return verdict;
-        }
-        Mode::Never => {
-            verdict.decision = Decision::Deny;
-            verdict.reason = format!(
-                "mode never asks nobody, and this needs a yes: {}",
-                verdict.reason
-            );
-        }
-        Mode::Bypass if unread => {
-            verdict.decision = Decision::Deny;
-            verdict.reason = format!(
-                "mode bypass says yes only to what is understood: {}",
-                verdict.reason
-            );
-        }
-        Mode::Bypass => {
-            verdict.decision = Decision::Allow;
-            verdict.reason = format!("mode bypass says yes in advance: {}", verdict.reason);
-            verdict.instead = None;
-        }
-    }
-    verdict.stage = Stage::Mode;
-    verdict
-}
-
-/// One part of a line with what the mode needs to know of it.
-#[derive(Debug)]
-struct Part {
-    verdict: PartVerdict,
-    once_only: bool,
-    unread: bool,
-}
-
-impl Part {
-    fn under(mut self, mode: Mode) -> PartVerdict {
-        if self.verdict.decision == Decision::Ask {
-            self.verdict.decision = match mode {
-                Mode::OnRequest => Decision::Ask,
-                Mode::Never => Decision::Deny,
-                Mode::Bypass if self.once_only || self.unread => Decision::Deny,
-                Mode::Bypass => Decision::Allow,
-            };
-        }
-        self.verdict
     }
 }
 
@@ -211,7 +175,7 @@ fn permissions(policy: &Policy, mode: Mode, action: &Action, facts: &Facts) -> (
                     reason: word.reason.clone(),
                 },
                 once_only: false,
-                unread: word.unread,
+                about: About::of(&word),
             });
         }
         whole = Some(match whole {

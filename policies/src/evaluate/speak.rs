@@ -5,7 +5,7 @@ use super::{
     pattern::{Hit, hits, pattern_contains},
     subject::{Kind, Subject},
 };
-use crate::{Decision, Facts, Layer, Policy, Rule};
+use crate::{Category, Decision, Facts, Layer, Policy, Rule};
 
 /// The strictest word of all layers, of equals the outermost layer's; `None` if nobody spoke.
 pub(super) fn layers(policy: &Policy, subject: &Subject<'_>, facts: &Facts) -> Option<Word> {
@@ -75,5 +75,11 @@ fn word(layer: &Layer, rule: &Rule, hit: Hit, subject: &Subject<'_>) -> Word {
         reason,
         instead,
         unread: false,
+        category: match rule {
+            _ if !rule.mcp.is_empty() => Category::Mcp,
+            _ if !rule.host.is_empty() => Category::Network,
+            _ => Category::Rules,
+        },
+        edit: false,
     }
 }

@@ -581,3 +581,105 @@ fn a_hostile_line_is_judged_soon() {
     // Milliseconds when optimised; a minute would mean that something grows faster than it should.
     assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
 }
+
+#[test]
+fn each_mode_makes_its_own_of_what_asks() {
+    use crate::{Granular, Switch, WorkspaceMode};
+    let ask = command("npm-asks", Decision::Ask, &["npm publish"]);
+    let mut policy = policy(&[(LayerName::User, &[ask])]);
+    policy.settings.confinement.workspace = Some(WorkspaceMode::Direct);
+    let deny = |category| Mode::Granular(Granular::default().with(category, Switch::Deny));
+    let (publish, edit, host) = (
+        line("npm publish"),
+        write("src/a.rs"),
+        line("cat </dev/tcp/x.test/80"),
+    );
+    let (protected, sudo, opaque) = (write(".bashrc"), line("sudo id"), line("$x y"));
+    let redirected = line("ls > out.txt");
+    use Decision::{Allow, Ask, Deny};
+    for (mode, expected) in [
+        (Mode::OnRequest, [Ask, Ask, Ask, Ask, Ask, Ask, Ask]),
+        (Mode::Auto, [Ask, Ask, Ask, Ask, Ask, Ask, Ask]),
+        (Mode::AcceptEdits, [Ask, Allow, Ask, Ask, Ask, Ask, Allow]),
+        (
+            Mode::Bypass,
+            [Allow, Allow, Allow, Allow, Deny, Deny, Allow],
+        ),
+        (Mode::Never, [Deny, Deny, Deny, Deny, Deny, Deny, Deny]),
+        (deny(Category::Rules), [Deny, Ask, Ask, Ask, Ask, Ask, Ask]),
+        (
+            deny(Category::Network),
+            [Ask, Ask, Deny, Ask, Ask, Ask, Ask],
+        ),
+        (
+            deny(Category::Permissions),
+            [Ask, Ask, Ask, Ask, Deny, Ask, Ask],
+        ),
+        (
+            deny(Category::Sandbox),
+            [Ask, Deny, Ask, Deny, Ask, Deny, Deny],
+        ),
+        (deny(Category::Mcp), [Ask, Ask, Ask, Ask, Ask, Ask, Ask]),
+    ] {
+        let actions = [
+            &publish,
+            &edit,
+            &host,
+            &protected,
+            &sudo,
+            &opaque,
+            &redirected,
+        ];
+        let said = actions.map(|action| evaluate(&policy, mode, action, &facts()).decision);
+        assert_eq!(said, expected, "{mode:?}");
+    }
+    // In a copy an edit asks nobody.
+    policy.settings.confinement.workspace = Some(WorkspaceMode::Copy);
+    assert_eq!(
+        evaluate(&policy, Mode::OnRequest, &edit, &facts()).decision,
+        Allow
+    );
+}
+
+#[test]
+fn plan_mode_denies_what_is_no_proven_read() {
+    let policy = policy(&[]);
+    let said = |action: &Action| {
+        let verdict = evaluate_planning(&policy, Mode::Bypass, action, &facts());
+        (verdict.decision, verdict.rule.unwrap_or_default())
+    };
+    for text in [
+        "ls -la",
+        "git log | head",
+        "cat a > /dev/null",
+        "grep -rn x src 2>/dev/null",
+        "find . -name x",
+    ] {
+        assert_eq!(said(&line(text)).0, Decision::Allow, "{text}");
+    }
+    for text in [
+        "make",
+        "ls > x",
+        "touch a",
+        "git commit -m x",
+        "find . -name x -delete",
+        "cargo test",
+        "sed -i s/a/b/ f",
+        "ls; rm x",
+        "cat $(touch x)",
+        "x=1; make",
+        "sort -o f f",
+    ] {
+        assert_eq!(
+            said(&line(text)),
+            (Decision::Deny, "plan-mode".into()),
+            "{text}"
+        );
+    }
+    assert_eq!(said(&write("a")), (Decision::Deny, "plan-mode".into()));
+    assert_eq!(said(&read("a")).0, Decision::Allow);
+    assert_eq!(
+        said(&line("cat ~/.ssh/id_rsa")),
+        (Decision::Deny, "credential-material".into())
+    );
+}

@@ -7,7 +7,7 @@ use super::{
     section::{At, Faults, Section, cut, document, suggestion},
     tighten, units,
 };
-use crate::{Backend, Database, LayerName, Mode, WorkspaceMode};
+use crate::{Backend, Category, Database, Mode, Switch, WorkspaceMode};
 
 /// What one file says; a field that it does not name is `None` or empty.
 #[derive(Debug, Default)]
@@ -54,6 +54,7 @@ const TOP: &[&str] = &[
     "name",
     "extends",
     "mode",
+    "granular",
     "confinement",
     "filesystem",
     "network",
@@ -81,7 +82,7 @@ pub(super) fn read(source: &Source, file: usize) -> (Draft, Vec<Diagnostic>) {
     }
     let top = Section::new(document.get_ref(), "a policy", TOP, &mut faults);
     version(&top, &mut faults);
-    if source.layer == LayerName::Project {
+    if !source.layer.is_outer() {
         tighten::only_tightens(&top, &mut faults);
     }
     draft.name = top.text("name", &mut faults).map(|name| name.value);
@@ -89,6 +90,7 @@ pub(super) fn read(source: &Source, file: usize) -> (Draft, Vec<Diagnostic>) {
     draft.mode = top
         .text("mode", &mut faults)
         .and_then(|word| mode(&word, &mut faults));
+    granular(&top, &mut draft, &mut faults);
     confinement(&top, &mut draft, &mut faults);
     places::filesystem(&top, &mut draft, &mut faults);
     places::network(&top, &mut draft, &mut faults);
@@ -122,19 +124,36 @@ fn mode(word: &At<String>, faults: &mut Faults<'_>) -> Option<Mode> {
     let found = Mode::parse(&word.value);
     if found.is_none() {
         let known = Mode::ALL.map(Mode::as_str);
-        let (message, help) = match word.value.as_str() {
-            later @ ("auto" | "granular" | "acceptEdits") => (
-                format!("mode `{later}` comes with a later release"),
-                "use onRequest, never or bypass".to_owned(),
-            ),
-            other => (
-                format!("no mode is named `{}`", cut(other)),
-                suggestion(other, &known),
-            ),
+        let message = format!("no mode is named `{}`", cut(&word.value));
+        let help = match word.value.as_str() {
+            "plan" => "plan mode is a person's choice for a session, and no policy's".to_owned(),
+            other => suggestion(other, &known),
         };
         faults.add(&word.span, message, Some(help));
     }
     found
+}
+
+/// `[granular]`: a switch for each category, beside `mode = "granular"`.
+fn granular(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>) {
+    let Some(span) = top.key("granular") else {
+        return;
+    };
+    let known = Category::ALL.map(Category::as_str);
+    let section = top.table("granular", &known, faults);
+    let Some(Mode::Granular(mut switches)) = draft.mode else {
+        let help = "write `mode = \"granular\"` in the same file".to_owned();
+        faults.add(&span, "unreachable: the mode is not granular", Some(help));
+        return;
+    };
+    let Some(section) = section else { return };
+    for category in Category::ALL {
+        let words = [("ask", Switch::Ask), ("deny", Switch::Deny)];
+        if let Some(switch) = word_of(&section, category.as_str(), &words, faults) {
+            switches = switches.with(category, switch);
+        }
+    }
+    draft.mode = Some(Mode::Granular(switches));
 }
 
 /// The value of a key that knows a few words.

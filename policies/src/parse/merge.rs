@@ -125,17 +125,31 @@ pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
     let outer = || {
         layers
             .iter()
-            .filter(|(name, _)| is_outer(*name))
+            .filter(|(name, _)| name.is_outer())
             .map(|(_, word)| word)
     };
     let inner = || {
         layers
             .iter()
-            .filter(|(name, _)| !is_outer(*name))
+            .filter(|(name, _)| !name.is_outer())
             .map(|(_, word)| word)
     };
     let base = Settings::default();
     let mut clashes = Vec::new();
+    let modes: Vec<Mode> = outer().filter_map(|word| word.mode).collect();
+    if let [a, b, ..] = modes.as_slice()
+        && !a.at_most(*b)
+        && !b.at_most(*a)
+        && a.as_str() != b.as_str()
+    {
+        // Their meet would be `never`, which nobody wrote.
+        let message = format!(
+            "mode `{}` of the organisation and mode `{}` of the user do not compare: write the same in both, or never",
+            a.as_str(),
+            b.as_str()
+        );
+        clashes.push(Clash { at: None, message });
+    }
     let mut confinement = base.confinement;
     // The outermost layer that speaks of the box decides: an inner one could only weaken.
     confinement.backend = outer()
@@ -285,8 +299,7 @@ fn tightest(
     base: Mode,
     inner: impl Iterator<Item = Mode>,
 ) -> Mode {
-    let lower = |a: Mode, b: Mode| if b.rank() < a.rank() { b } else { a };
-    inner.fold(outer.reduce(lower).unwrap_or(base), lower)
+    inner.fold(outer.reduce(Mode::meet).unwrap_or(base), Mode::meet)
 }
 
 /// The least of what was said; the default where no outer layer said anything.
@@ -317,14 +330,6 @@ fn limits(outer: &[LimitsDraft], inner: &[LimitsDraft]) -> Limits {
             .unwrap_or(base.iterations),
         cost_usd: least(|word| word.cost_usd, all, base.cost_usd),
         tokens: least(|word| word.tokens, all, base.tokens),
-    }
-}
-
-/// Whether a layer may set what it likes within the one outside it.
-fn is_outer(name: LayerName) -> bool {
-    match name {
-        LayerName::BuiltIn | LayerName::Organisation | LayerName::User => true,
-        LayerName::Project | LayerName::Session => false,
     }
 }
 

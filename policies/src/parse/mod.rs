@@ -14,7 +14,7 @@ mod units;
 
 use protocol::bounds;
 
-use crate::{Layer, LayerName, Policy};
+use crate::{Layer, LayerName, Mode, Policy};
 
 /// A policy file's text; reading it is the caller's business.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl std::fmt::Display for Diagnostic {
 }
 
 /// Names of the shipped profiles.
-pub const PROFILES: &[&str] = &["ci", "default"];
+pub const PROFILES: &[&str] = &["ci", "default", "locked-down"];
 
 /// Shipped profiles by name.
 #[must_use]
@@ -59,6 +59,7 @@ pub fn profile(name: &str) -> Option<&'static str> {
     match name {
         "ci" => Some(include_str!("../../rules/ci.toml")),
         "default" => Some(include_str!("../../rules/default.toml")),
+        "locked-down" => Some(include_str!("../../rules/locked-down.toml")),
         _ => None,
     }
 }
@@ -151,6 +152,23 @@ pub fn load(
     })
 }
 
+/// The laxest mode that the organisation's policy leaves to whoever starts a session; `bypass` where
+/// it does not say.
+///
+/// # Errors
+/// Every fault of the organisation's policy.
+pub fn mode_ceiling(
+    organisation: &Source,
+    find: &dyn Fn(&str) -> Option<Source>,
+) -> Result<Mode, Vec<Diagnostic>> {
+    let free = Source {
+        name: "no limit".to_owned(),
+        text: "version = 1\nmode = \"bypass\"\n".to_owned(),
+        layer: LayerName::User,
+    };
+    load(&[organisation.clone(), free], find).map(|policy| policy.settings.mode)
+}
+
 /// Whether a word is a host as rules write it.
 pub(crate) fn is_host(word: &str) -> bool {
     word.contains('.') && !word.contains(' ') && rules::host(word).is_ok()
@@ -182,7 +200,7 @@ fn chain(
                 help,
             ));
         };
-        if current.layer == LayerName::Project {
+        if !current.layer.is_outer() {
             break;
         }
         if chain.len() > bounds::POLICY_EXTENDS {

@@ -1,7 +1,7 @@
 //! The rules of one file: each has an id, a tool, at most one kind of condition, and a verdict.
 
 use super::section::{At, Faults, Section, Span, cut, suggestion};
-use crate::{CommandPattern, Decision, Examples, LayerName, Rule, glob::Pattern, tools::Tool};
+use crate::{CommandPattern, Decision, Examples, Rule, glob::Pattern, tools::Tool};
 
 /// A rule and where its words stand.
 #[derive(Debug)]
@@ -37,6 +37,9 @@ const RESERVED: &[&str] = &[
     "undeclared-database",
     "too-many-parts",
     "nobody-to-ask",
+    "direct-edit",
+    "plan-mode",
+    "classifier",
 ];
 
 /// Reads all rules of a file.
@@ -158,10 +161,8 @@ fn verdict(word: &At<String>, faults: &mut Faults<'_>) -> Option<Decision> {
             return None;
         }
     };
-    if decision == Decision::Allow
-        && matches!(faults.source.layer, LayerName::Project | LayerName::Session)
-    {
-        let message = "a rule of the workspace or the session says only ask or deny";
+    if decision == Decision::Allow && !faults.source.layer.is_outer() {
+        let message = "a rule of the workspace, the session or a sub-agent says only ask or deny";
         let help = "say it in a policy of yours: `--policy FILE`".to_owned();
         faults.add(&word.span, message, Some(help));
     }

@@ -186,12 +186,12 @@ fn each_fault_is_told() {
         ("version = 2".into(), "not TOML"),
         ("x = 1".into(), "unknown key `x`"),
         (
-            "mode = \"auto\"".into(),
-            "mode `auto` comes with a later release",
+            "mode = \"plan\"".into(),
+            "plan mode is a person's choice for a session",
         ),
         (
-            "mode = \"acceptEdits\"".into(),
-            "comes with a later release",
+            "mode = \"auto\"\n[granular]\nmcp = \"deny\"".into(),
+            "unreachable: the mode is not granular",
         ),
         ("mode = 3".into(), "`mode` in a policy is a string"),
         (
@@ -566,4 +566,89 @@ fn the_digest_names_the_whole_policy() {
         policy
     );
     assert_ne!(Decision::Allow, Decision::Deny);
+}
+
+#[test]
+fn a_granular_mode_has_a_switch_for_each_category() {
+    use crate::{Category, Granular, Mode, Switch};
+    let policy = one("mode = \"granular\"\n[granular]\nnetwork = \"deny\"\nsandbox = \"ask\"\n")
+        .expect("loads");
+    let wanted = Granular::default().with(Category::Network, Switch::Deny);
+    assert_eq!(policy.settings.mode, Mode::Granular(wanted));
+    let plain = one("mode = \"granular\"").expect("loads");
+    assert_eq!(plain.settings.mode, Mode::Granular(Granular::default()));
+    assert!(
+        faults("mode = \"granular\"\n[granular]\nnet = \"deny\"").contains("unknown key `net`")
+    );
+    assert!(
+        faults("mode = \"granular\"\n[granular]\nmcp = \"allow\"")
+            .contains("no mcp is named `allow`")
+    );
+}
+
+#[test]
+fn modes_of_two_layers_meet_or_clash() {
+    use crate::Mode;
+    let nothing = |_: &str| None;
+    let of = |organisation: &str, user: &str| {
+        let text = |mode: &str| format!("version = 1\nmode = \"{mode}\"\n");
+        load(
+            &[
+                source(LayerName::Organisation, &text(organisation)),
+                source(LayerName::User, &text(user)),
+            ],
+            &nothing,
+        )
+        .map(|policy| policy.settings.mode)
+    };
+    assert_eq!(of("onRequest", "bypass").ok(), Some(Mode::OnRequest));
+    assert_eq!(of("never", "auto").ok(), Some(Mode::Never));
+    assert_eq!(of("bypass", "auto").ok(), Some(Mode::Auto));
+    let clash = of("auto", "onRequest").expect_err("clash");
+    assert!(
+        clash
+            .iter()
+            .any(|fault| fault.message.contains("do not compare"))
+    );
+    let ceiling = |text: &str| {
+        mode_ceiling(
+            &source(LayerName::Organisation, &format!("version = 1\n{text}")),
+            &nothing,
+        )
+        .expect("loads")
+    };
+    assert_eq!(ceiling("mode = \"onRequest\""), Mode::OnRequest);
+    assert_eq!(ceiling(""), Mode::Bypass);
+}
+
+#[test]
+fn a_sub_agents_layer_binds_beside_its_parents() {
+    let user = source(LayerName::User, "version = 1\nmode = \"onRequest\"\n");
+    let rule = |id: &str, path: &str| {
+        format!(
+            "[[rule]]\nid = \"{id}\"\ntool = \"write_file\"\npath = [\"{path}\"]\nverdict = \"deny\"\nreason = \"x\"\n"
+        )
+    };
+    let session = source(
+        LayerName::Session,
+        &format!("version = 1\n{}", rule("of-session", "a/**")),
+    );
+    let child = source(
+        LayerName::SubAgent,
+        &format!(
+            "version = 1\nmode = \"never\"\n{}",
+            rule("of-child", "b/**")
+        ),
+    );
+    let policy = load(&[user.clone(), session, child], &|_| None).expect("loads");
+    assert_eq!(policy.settings.mode, crate::Mode::Never);
+    let ids: Vec<&str> = policy
+        .layers
+        .iter()
+        .flat_map(|layer| &layer.rules)
+        .map(|rule| rule.id.as_str())
+        .collect();
+    assert_eq!(ids, ["of-session", "of-child"]);
+    let lax = source(LayerName::SubAgent, "version = 1\nmode = \"bypass\"\n");
+    assert!(load(&[user, lax], &|_| None).is_err());
 }

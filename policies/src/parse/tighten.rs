@@ -40,9 +40,12 @@ pub(super) fn only_tightens(top: &Section<'_, '_>, faults: &mut Faults<'_>) {
     }
     if let Some(mode) = top
         .text("mode", &mut quiet)
-        .filter(|mode| mode.value == "bypass")
+        .filter(|mode| !["never", "onRequest", "granular"].contains(&mode.value.as_str()))
     {
-        inner.push((Some(mode.span), "mode `bypass`".to_owned()));
+        inner.push((
+            Some(mode.span),
+            format!("mode `{}`", super::section::cut(&mode.value)),
+        ));
     }
     for (span, what) in inner {
         if let Some(span) = span {

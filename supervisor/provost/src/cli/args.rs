@@ -68,10 +68,10 @@ pub(crate) struct SetupArgs {
     /// The folder that the task is about [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
-    /// A shipped policy (default, ci), one of the configuration folder, or a file
+    /// A shipped policy (default, ci, locked-down), one of the configuration folder, or a file
     #[arg(long, value_name = "NAME|FILE", default_value = "default")]
     pub(crate) policy: String,
-    /// How an ask is answered: onRequest, bypass, never [default: the policy's]
+    /// How an ask is answered: onRequest, auto, acceptEdits, bypass, never, granular [default: the policy's]
     #[arg(long, value_name = "M")]
     pub(crate) mode: Option<String>,
     /// Declare a SQLite database that run_sql can query; may be given again

@@ -130,7 +130,7 @@ pub(crate) fn policy(
     let find = |name: &str| find(name, places);
     let user = find(name).ok_or_else(|| {
         Failure::new(CONFIG, format!("no policy `{name}`")).help(format!(
-            "name a shipped one (default, ci), a file, or one of `{}`",
+            "name a shipped one (default, ci, locked-down), a file, or one of `{}`",
             places.config().join("policies").display()
         ))
     })?;
@@ -176,32 +176,60 @@ pub(crate) fn policy(
         })
     });
     let mut in_force = given.transpose()?.unwrap_or(policy.settings.mode);
-    let lowered = policy.settings.mode.rank() < without_project.settings.mode.rank();
-    if lowered && in_force.rank() > policy.settings.mode.rank() {
-        in_force = policy.settings.mode;
+    if policy.settings.mode != without_project.settings.mode
+        && !in_force.at_most(policy.settings.mode)
+    {
+        in_force = in_force.meet(policy.settings.mode);
         notices.push(format!(
             "the workspace's policy lowers the mode to {}",
             in_force.as_str()
         ));
     }
+    if let Some(ceiling) = organisation_mode(&sources, &find)?
+        && !in_force.at_most(ceiling)
+    {
+        in_force = in_force.meet(ceiling);
+        notices.push(format!(
+            "the organisation's policy lowers the mode to {}",
+            in_force.as_str()
+        ));
+    }
+    if in_force == Mode::Auto {
+        notices.push(
+            "mode auto: no classifier answers in this release, so a person answers what asks"
+                .to_owned(),
+        );
+    }
     Ok((policy, in_force, notices))
 }
 
+/// What the organisation leaves of the mode, if it has a policy.
+fn organisation_mode(
+    sources: &[Source],
+    find: &dyn Fn(&str) -> Option<Source>,
+) -> Result<Option<Mode>, Failure> {
+    let own = sources
+        .iter()
+        .find(|source| source.layer == LayerName::Organisation);
+    own.map(|source| parse::mode_ceiling(source, find).map_err(|faults| faulty(&faults)))
+        .transpose()
+}
+
 fn load(sources: &[Source], find: &dyn Fn(&str) -> Option<Source>) -> Result<Policy, Failure> {
-    parse::load(sources, find).map_err(|faults| {
-        let shown: Vec<_> = faults
-            .iter()
-            .map(|fault| fault.rendered.trim_end().to_owned())
-            .collect();
-        Failure::new(
-            CONFIG,
-            format!(
-                "the policy has {} fault(s)\n{}",
-                faults.len(),
-                shown.join("\n")
-            ),
-        )
-    })
+    parse::load(sources, find).map_err(|faults| faulty(&faults))
+}
+
+fn faulty(faults: &[parse::Diagnostic]) -> Failure {
+    let shown: Vec<_> = faults
+        .iter()
+        .map(|fault| fault.rendered.trim_end().to_owned())
+        .collect();
+    let message = format!(
+        "the policy has {} fault(s)\n{}",
+        faults.len(),
+        shown.join("\n")
+    );
+    Failure::new(CONFIG, message)
 }
 
 /// A policy by name or file. One that is there and cannot be read is a fault and never replaced by
