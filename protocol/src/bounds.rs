@@ -95,6 +95,16 @@ bounds! {
     KEPT_ENTRIES: u64 = 20_000, "20,000", "the same, in files";
     /// How long a person may take to answer.
     APPROVAL: Duration = Duration::from_secs(600), "10 min", "silence is deny; a session does not wait for ever";
+    /// Questions to people that a session may have open.
+    QUESTIONS_OPEN: usize = 32, "32 questions", "more than anybody reads; a flood wears people down until they say yes";
+    /// How often people are asked about one and the same action that they deny.
+    DENIALS: u32 = 2, "2 times", "a no that is asked again and again becomes a yes by fatigue";
+    /// How long a prompt must stand before an answer to it counts.
+    PROMPT_STANDS: Duration = Duration::from_millis(400), "400 ms", "keys meant for something else never answer";
+    /// Programs that ask a session's operator socket at once.
+    OPERATORS: usize = 8, "8 connections", "a person, a console, a script";
+    /// How long an operator's connection may say nothing.
+    OPERATOR_IDLE: Duration = Duration::from_secs(30), "30 s", "a connection that hangs holds a place";
     /// Iterations of one turn.
     ITERATIONS: u32 = 100, "100", "a long task; a loop that spins ends";
     /// Turns of one session.

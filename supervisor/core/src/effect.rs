@@ -118,6 +118,9 @@ pub struct Question {
     pub rule: Option<String>,
     /// Whether only "once" is on offer.
     pub once_only: bool,
+    /// What the answer does not cover, though it decides what happens: programs that lie where the
+    /// session can write.
+    pub not_covered: Vec<String>,
 }
 
 /// How long an approval lasts.
@@ -125,6 +128,8 @@ pub struct Question {
 pub enum Scope {
     /// This call only.
     Once,
+    /// The very same action for the rest of the turn.
+    Turn,
     /// The very same action for the rest of the session.
     Session,
 }
@@ -134,6 +139,9 @@ pub enum Scope {
 pub enum QuestionAnswer {
     /// Yes.
     Allow(Scope),
+    /// Not this, but the tool with this input instead: the model is told, and when it asks for exactly
+    /// that the answer is there already, once.
+    Instead(serde_json::Value),
     /// No, with a word for the model.
     Deny(Option<String>),
 }

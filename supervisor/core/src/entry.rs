@@ -111,7 +111,7 @@ pub enum Entry {
         call: CallId,
         /// Question id.
         question: u64,
-        /// `once`, `session`, `deny`, `timeout`, `nobody`.
+        /// `once`, `turn`, `session`, `instead`, `deny`, `timeout`, `nobody`, `cancelled`.
         answer: String,
         /// The message that came with it.
         message: Option<String>,

@@ -48,9 +48,42 @@ pub fn is_plain(c: char) -> bool {
             | 0x1d173..=0x1d17a | 0xe0000..=0x10_ffff))
 }
 
+/// Whether a word has Latin letters and letters of an alphabet that looks like it (Greek, Cyrillic,
+/// Armenian, Cherokee, full-width Latin): `аpt` with a Cyrillic а is not `apt`.
+#[must_use]
+pub fn mixes_alphabets(text: &str) -> bool {
+    let alike = |c: char| {
+        matches!(u32::from(c),
+            0x370..=0x3ff | 0x400..=0x52f | 0x530..=0x58f | 0x13a0..=0x13ff | 0x1f00..=0x1fff
+            | 0xab70..=0xabbf | 0xff21..=0xff5a)
+    };
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let mut words = words.map(|word| {
+        (
+            word.chars().any(|c| c.is_ascii_alphabetic()),
+            word.chars().any(alike),
+        )
+    });
+    words.any(|(latin, other)| latin && other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_of_two_alphabets_is_noticed_and_plain_foreign_words_are_not() {
+        assert!(mixes_alphabets("\u{430}pt install x"));
+        assert!(mixes_alphabets("curl https://p\u{430}ypal.test"));
+        for plain in [
+            "apt install",
+            "\u{43f}\u{440}\u{438}\u{432}\u{435}\u{442} world",
+            "naïve",
+            "日本 apt",
+        ] {
+            assert!(!mixes_alphabets(plain), "{plain}");
+        }
+    }
 
     #[test]
     fn nothing_that_hides_or_moves_passes() {

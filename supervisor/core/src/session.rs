@@ -143,6 +143,12 @@ pub struct Session {
     pub(crate) pending: BTreeMap<CallId, Pending>,
     pub(crate) jobs: BTreeMap<CommandId, bool>,
     pub(crate) grants: BTreeSet<Digest>,
+    /// Grants that end with the turn.
+    pub(crate) turn_grants: BTreeSet<Digest>,
+    /// What people asked for instead of something else: each passes once.
+    pub(crate) once_grants: BTreeSet<Digest>,
+    /// How often people said no to one and the same action.
+    pub(crate) denials: BTreeMap<Digest, u32>,
     pub(crate) serial: u64,
     pub(crate) commands: u64,
     pub(crate) questions: u64,
@@ -196,6 +202,9 @@ impl Session {
             pending: BTreeMap::new(),
             jobs: BTreeMap::new(),
             grants: BTreeSet::new(),
+            turn_grants: BTreeSet::new(),
+            once_grants: BTreeSet::new(),
+            denials: BTreeMap::new(),
             serial: 0,
             commands: 0,
             questions: 0,

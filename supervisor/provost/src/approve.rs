@@ -3,18 +3,20 @@
 //! Keystrokes that were typed before the prompt was drawn never answer it: the terminal's queue is
 //! flushed and lines that are on their way are dropped when a question appears.
 
-use std::{collections::VecDeque, io::BufRead as _, time::Duration};
+use std::{
+    collections::VecDeque,
+    io::BufRead as _,
+    time::{Duration, Instant},
+};
 
-use protocol::CallId;
+use protocol::{CallId, bounds};
 use supervisor_core::{Question, QuestionAnswer, Scope, escape::escape};
 use tokio::sync::mpsc;
 
-use crate::output;
+use crate::{operator, output};
 
 /// Questions that may wait at once; a flood beyond it is denied.
 const WAITING: usize = 32;
-/// Lines of a file that a prompt shows.
-const PREVIEW: usize = 40;
 /// Longest answer.
 const ANSWER: usize = 4_096;
 
@@ -60,6 +62,8 @@ pub(crate) enum Answered {
 pub(crate) struct Approver {
     lines: Option<mpsc::UnboundedReceiver<String>>,
     waiting: VecDeque<Prompt>,
+    /// When the prompt that stands was drawn.
+    drawn: Instant,
 }
 
 impl Approver {
@@ -85,6 +89,7 @@ impl Approver {
         Self {
             lines,
             waiting: VecDeque::new(),
+            drawn: Instant::now(),
         }
     }
 
@@ -100,13 +105,23 @@ impl Approver {
         None
     }
 
+    /// Takes down what a call of the model's own asked and somebody else has answered.
+    pub(crate) fn withdraw_call(&mut self, call: &CallId) {
+        let is_it = |prompt: &Prompt| matches!(prompt, Prompt::Words { call: c, .. } if c == call);
+        self.take_down(&is_it);
+    }
+
     /// Withdraws a question.
     pub(crate) fn withdraw(&mut self, question: u64) {
         let is_it = |prompt: &Prompt| matches!(prompt, Prompt::Approval(q) if q.id == question);
+        self.take_down(&is_it);
+    }
+
+    fn take_down(&mut self, is_it: &dyn Fn(&Prompt) -> bool) {
         let first = self.waiting.front().is_some_and(is_it);
         self.waiting.retain(|prompt| !is_it(prompt));
         if first {
-            output::err("  (the question is withdrawn)\n");
+            output::err("  (the question is closed)\n");
             self.draw();
         }
     }
@@ -123,6 +138,11 @@ impl Approver {
                 self.lines = None;
                 continue;
             };
+            // Meant for something else: nobody reads and answers so fast.
+            if !self.waiting.is_empty() && self.drawn.elapsed() < bounds::PROMPT_STANDS {
+                output::err("  (typed before the question could be read: dropped)\n  > ");
+                continue;
+            }
             let Some(prompt) = self.waiting.pop_front() else {
                 continue;
             };
@@ -133,7 +153,7 @@ impl Approver {
                 }
                 Err(prompt) => {
                     output::err(
-                        "  please answer with o, s or n (n may be followed by a word for the model)\n",
+                        "  please answer with o, t, s or n (n may be followed by a word for the model)\n",
                     );
                     self.waiting.push_front(*prompt);
                     self.draw();
@@ -160,42 +180,20 @@ impl Approver {
             while lines.try_recv().is_ok() {}
         }
         output::err(&text);
+        self.drawn = Instant::now();
     }
 }
 
 fn approval(question: &Question) -> String {
-    let mut text = format!(
-        "\n  ── approval needed · {} · call {}\n",
-        question.tool, question.call
-    );
-    for line in question.shown.lines() {
-        text.push_str(&format!("  │ {line}\n"));
-    }
-    if let Some(preview) = &question.preview {
-        text.push_str("  │\n");
-        for line in preview.lines().take(PREVIEW) {
-            text.push_str(&format!("  │ + {line}\n"));
-        }
-        // What is not shown is said: nobody should believe that they saw all of it.
-        let more = preview.lines().count().saturating_sub(PREVIEW);
-        if more > 0 {
-            text.push_str(&format!("  │ … {more} more line(s) are NOT shown here\n"));
-        }
-    }
-    text.push_str(&format!("  why: {}", question.reason));
-    if let Some(rule) = &question.rule {
-        text.push_str(&format!(" (rule {rule})"));
-    }
     let scope = if question.once_only {
         ""
     } else {
-        "   [s] this very action for the session"
+        "   [t] this very action for the turn   [s] for the session"
     };
-    text.push_str(&format!(
-        "\n  [o] once{scope}   [n] no   — 10 minutes, then no · {}\n  > ",
-        question.nonce
-    ));
-    text
+    format!(
+        "\n{}\n  [o] once{scope}   [n] no   — 10 minutes, then no\n  > ",
+        operator::shown(question).text()
+    )
 }
 
 fn words(question: &str, choices: &[String]) -> String {
@@ -221,6 +219,7 @@ fn read_answer(prompt: Prompt, line: &str) -> Result<Answered, Box<Prompt>> {
             let (key, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
             let answer = match key {
                 "o" | "once" => QuestionAnswer::Allow(Scope::Once),
+                "t" | "turn" if !question.once_only => QuestionAnswer::Allow(Scope::Turn),
                 "s" | "session" if !question.once_only => QuestionAnswer::Allow(Scope::Session),
                 "n" | "no" => {
                     let rest = rest.trim();
@@ -252,15 +251,16 @@ mod tests {
             reason: "releases are made by people".into(),
             rule: Some("no-push".into()),
             once_only,
+            not_covered: Vec::new(),
         }
     }
 
     #[test]
     fn a_prompt_says_how_much_of_a_file_it_does_not_show() {
         let mut asked = question(false);
-        asked.preview = Some("line\n".repeat(PREVIEW));
+        asked.preview = Some("line\n".repeat(40));
         assert!(!approval(&asked).contains("NOT shown"));
-        asked.preview = Some("line\n".repeat(PREVIEW + 3));
+        asked.preview = Some("line\n".repeat(43));
         assert!(approval(&asked).contains("3 more line(s) are NOT shown"));
     }
 

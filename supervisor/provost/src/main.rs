@@ -5,6 +5,7 @@ mod cli;
 mod exit;
 mod harden;
 mod input;
+mod operator;
 mod output;
 mod session;
 mod view;

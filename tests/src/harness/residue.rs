@@ -94,7 +94,7 @@ pub(super) fn of(root: &Path) -> Vec<String> {
     }
     look(&root.join("run"), &mut left, &|name| {
         let id = name.strip_prefix("uids/").unwrap_or("x");
-        name == "uids" || id.bytes().all(|byte| byte.is_ascii_digit())
+        ["uids", "operators"].contains(&name) || id.bytes().all(|byte| byte.is_ascii_digit())
     });
     look(&root.join("state"), &mut left, &documented);
     for folder in ["work", "config"] {

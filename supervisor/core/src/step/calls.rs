@@ -8,7 +8,7 @@ use protocol::{
 
 use super::Turn;
 use crate::{
-    Effect, Entry, Question, ViewEvent,
+    Effect, Entry, Question, Tick, ViewEvent,
     escape::{cut, escape},
     gate::{self, Gate, Passed},
     session::{Asking, Pending, PendingState},
@@ -78,7 +78,12 @@ impl Turn {
         verdict: policies::Verdict,
         key: Digest,
     ) {
-        if !verdict.once_only && self.session.grants.contains(&key) {
+        let granted = [&self.session.grants, &self.session.turn_grants];
+        if !verdict.once_only && granted.iter().any(|grants| grants.contains(&key)) {
+            return self.pass(call, action, &verdict);
+        }
+        // What a person wrote themselves was answered when they wrote it.
+        if self.session.once_grants.remove(&key) {
             return self.pass(call, action, &verdict);
         }
         if !self.session.config.facts.interactive {
@@ -92,6 +97,15 @@ impl Turn {
             );
             return self.refuse(&call, refusal, Some(&verdict));
         }
+        if let Some(why) = self.too_much(&key) {
+            let mut refusal = gate::refusal(&verdict);
+            refusal.stage = Stage::Mode;
+            refusal.reason = why.to_owned();
+            return self.refuse(&call, refusal, Some(&verdict));
+        }
+        if let Some((question, nonce, until)) = self.same_question(&key, verdict.once_only) {
+            return self.await_answer(call, action, verdict, key, (question, nonce, until));
+        }
         self.session.questions += 1;
         let id = self.session.questions;
         let seed = self.session.config.seed.as_bytes();
@@ -102,7 +116,8 @@ impl Turn {
             nonce: nonce.clone(),
             call: call.id.clone(),
             tool: call.tool.clone(),
-            shown: shown(&action, 4_096),
+            // Whole, as far as anybody reads: what is cut is said with its length.
+            shown: shown(&action, 16 * 1024),
             preview: call
                 .prepared
                 .as_ref()
@@ -110,24 +125,61 @@ impl Turn {
             reason: escape(&verdict.reason, false),
             rule: verdict.rule.clone(),
             once_only: verdict.once_only,
+            not_covered: not_covered(&action, &self.session.config.facts),
         };
-        self.entries.push(Entry::Asked {
-            call: call.id.clone(),
-            question: id,
-            shown: question.shown.clone(),
-            rule: verdict.rule.clone(),
-        });
         let until = self
             .now
             .plus(u64::try_from(bounds::APPROVAL.as_millis()).unwrap_or(u64::MAX));
         self.effects.push(Effect::Approve(question));
+        self.await_answer(call, action, verdict, key, (id, nonce, until));
+    }
+
+    /// Why a person is not asked at all: too many questions are open, or this one was denied often
+    /// enough.
+    fn too_much(&self, key: &Digest) -> Option<&'static str> {
+        let asking = |pending: &&Pending| matches!(pending.state, PendingState::Asking(_));
+        if self.session.pending.values().filter(asking).count() >= bounds::QUESTIONS_OPEN {
+            return Some("too many questions are open: the flood is refused");
+        }
+        let said = self.session.denials.get(key).copied().unwrap_or(0);
+        (said >= bounds::DENIALS)
+            .then_some("a person said no to this very action before: it is not asked again")
+    }
+
+    /// A question that is open for the very same action.
+    fn same_question(&self, key: &Digest, once_only: bool) -> Option<(u64, String, Tick)> {
+        let mut waiting = self.session.pending.values();
+        let asking = |pending: &Pending| match &pending.state {
+            PendingState::Asking(asking) if asking.key == *key => {
+                Some((asking.question, asking.nonce.clone(), asking.until))
+            }
+            PendingState::Asking(_) | PendingState::Reading | PendingState::Running { .. } => None,
+        };
+        // A safety ask is answered one by one.
+        (!once_only).then(|| waiting.find_map(asking)).flatten()
+    }
+
+    fn await_answer(
+        &mut self,
+        call: Call,
+        action: policies::Action,
+        verdict: policies::Verdict,
+        key: Digest,
+        (question, nonce, until): (u64, String, Tick),
+    ) {
+        self.entries.push(Entry::Asked {
+            call: call.id.clone(),
+            question,
+            shown: shown(&action, 4_096),
+            rule: verdict.rule.clone(),
+        });
         let pending = Pending {
             tool: call.tool.clone(),
             since: self.now,
             verdict: "ask",
             rule: verdict.rule.clone(),
             state: PendingState::Asking(Box::new(Asking {
-                question: id,
+                question,
                 nonce,
                 until,
                 call: call.clone(),
@@ -272,4 +324,38 @@ fn shown(action: &policies::Action, max: usize) -> String {
         Action::Job { job, kill: false } => format!("look at {job}"),
     };
     escape(&cut(&text, max), false)
+}
+
+/// Programs of a line that lie where the session can write: a background job may change them while a
+/// person reads, so an answer covers the line and not what it runs. The jail is the limit.
+fn not_covered(action: &policies::Action, facts: &policies::Facts) -> Vec<String> {
+    let policies::Action::Run(run) = action else {
+        return Vec::new();
+    };
+    let mut named = Vec::new();
+    for word in run
+        .line
+        .split(|c: char| c.is_whitespace() || ";|&()<>\"'`".contains(c))
+    {
+        let below = |folder: &str| {
+            !folder.is_empty()
+                && word
+                    .strip_prefix(folder)
+                    .is_some_and(|rest| rest.starts_with('/'))
+        };
+        let script = [".sh", ".py", ".js", ".pl", ".rb", ".mk"]
+            .iter()
+            .any(|end| word.ends_with(end));
+        let written = word.starts_with("./")
+            || word.starts_with("../")
+            || below(&facts.workspace)
+            || below(&facts.home)
+            || below("/tmp")
+            || (script && !word.starts_with('/'));
+        let word = escape(&cut(word, 200), false);
+        if written && named.len() < 8 && !named.contains(&word) {
+            named.push(word);
+        }
+    }
+    named
 }

@@ -161,6 +161,7 @@ impl Turn {
             Request::Note(note) => self.note(note),
             Request::TurnEnded(end) => {
                 self.session.phase = Phase::Idle;
+                self.session.turn_grants.clear();
                 self.entries.push(Entry::TurnEnded(end.clone()));
                 self.effects
                     .push(Effect::View(ViewEvent::TurnEnded(end.clone())));

@@ -2,7 +2,7 @@
 
 use protocol::{
     CallId, Reply,
-    call::{EndedBy, Stage},
+    call::{Call, EndedBy, Stage},
     phase::Phase,
 };
 
@@ -11,41 +11,48 @@ use crate::{
     Effect, End, Entry, QuestionAnswer, Scope,
     escape::{cut, escape},
     gate,
-    session::{Asking, PendingState},
+    session::{Asking, Pending, PendingState},
 };
 
 impl Turn {
     pub(super) fn answer(&mut self, question: u64, nonce: &str, answer: QuestionAnswer) {
-        let open = self
-            .session
-            .pending
-            .iter()
-            .find_map(|(id, pending)| match &pending.state {
-                PendingState::Asking(asking) if asking.question == question => {
-                    Some((id.clone(), asking.nonce == nonce))
-                }
-                PendingState::Asking(_) | PendingState::Reading | PendingState::Running { .. } => {
-                    None
-                }
-            });
-        // A late or a wrong answer changes nothing: the question is gone or stays open.
-        let Some((id, true)) = open else { return };
-        let Some(PendingState::Asking(asking)) = self.session.pending.remove(&id).map(|p| p.state)
-        else {
-            return;
+        let open = |pending: &Pending| match &pending.state {
+            PendingState::Asking(asking) => asking.question == question && asking.nonce == nonce,
+            PendingState::Reading | PendingState::Running { .. } => false,
         };
+        // A late or a wrong answer changes nothing: the question is gone or stays open. Calls for one
+        // and the same action wait behind one question.
+        let waiting = self.session.pending.iter();
+        let waiting: Vec<CallId> = waiting
+            .filter(|(_, pending)| open(pending))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in waiting {
+            let Some(PendingState::Asking(asking)) =
+                self.session.pending.remove(&id).map(|p| p.state)
+            else {
+                continue;
+            };
+            self.answer_one(id, *asking, &answer);
+        }
+    }
+
+    fn answer_one(&mut self, id: CallId, asking: Asking, answer: &QuestionAnswer) {
         let Asking {
+            question,
             call,
             action,
             verdict,
             key,
             ..
-        } = *asking;
-        let (word, message) = match &answer {
+        } = asking;
+        let (word, message) = match answer {
             QuestionAnswer::Allow(Scope::Once) => ("once", None),
             // A safety ask is answered for once, whatever was said.
-            QuestionAnswer::Allow(Scope::Session) if verdict.once_only => ("once", None),
+            QuestionAnswer::Allow(_) if verdict.once_only => ("once", None),
+            QuestionAnswer::Allow(Scope::Turn) => ("turn", None),
             QuestionAnswer::Allow(Scope::Session) => ("session", None),
+            QuestionAnswer::Instead(input) => ("instead", Some(cut(&input.to_string(), 4_096))),
             QuestionAnswer::Deny(message) => ("deny", message.clone()),
         };
         self.entries.push(Entry::Answered {
@@ -54,23 +61,36 @@ impl Turn {
             answer: word.to_owned(),
             message: message.clone(),
         });
-        match answer {
+        let reason = match answer {
             QuestionAnswer::Allow(_) => {
-                if word == "session" {
-                    self.session.grants.insert(key);
-                }
-                self.pass(call, action, &verdict);
-            }
-            QuestionAnswer::Deny(_) => {
-                let mut refusal = gate::refusal(&verdict);
-                refusal.stage = Stage::Mode;
-                refusal.reason = match message {
-                    Some(words) => format!("a person said no: {}", cut(&words, 1_000)),
-                    None => "a person said no".to_owned(),
+                match word {
+                    "turn" => self.session.turn_grants.insert(key),
+                    "session" => self.session.grants.insert(key),
+                    _ => false,
                 };
-                self.refuse(&call, refusal, Some(&verdict));
+                return self.pass(call, action, &verdict);
             }
-        }
+            QuestionAnswer::Instead(input) => {
+                let instead = Call {
+                    input: input.clone(),
+                    ..call.clone()
+                };
+                self.session.once_grants.insert(gate::key(&instead));
+                let words = cut(&input.to_string(), 4_000);
+                format!("a person wants this instead, and allows it once: {words}")
+            }
+            QuestionAnswer::Deny(message) => {
+                *self.session.denials.entry(key).or_default() += 1;
+                match message {
+                    Some(words) => format!("a person said no: {}", cut(words, 1_000)),
+                    None => "a person said no".to_owned(),
+                }
+            }
+        };
+        let mut refusal = gate::refusal(&verdict);
+        refusal.stage = Stage::Mode;
+        refusal.reason = reason;
+        self.refuse(&call, refusal, Some(&verdict));
     }
 
     pub(super) fn clock(&mut self) {

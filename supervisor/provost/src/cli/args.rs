@@ -30,6 +30,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SessionsCommand,
     },
+    /// Look at what live sessions ask
+    Approvals {
+        #[command(subcommand)]
+        command: ApprovalsCommand,
+    },
+    /// Say yes to what a session asks
+    Approve(ApproveArgs),
+    /// Say no to what a session asks
+    Deny(DenyArgs),
     /// Check policies and explain verdicts
     Policy {
         #[command(subcommand)]
@@ -60,6 +69,69 @@ pub(crate) enum Format {
     Json,
     /// One object a line on standard output as things happen
     StreamJson,
+}
+
+/// Where questions to people go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Approvals {
+    /// This terminal (and `provost approve`); without one they are denied at once
+    Terminal,
+    /// They wait for `provost approve` or `provost deny`, at most 10 minutes
+    Operator,
+}
+
+/// `provost approvals …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// Show what live sessions ask now
+    List {
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `provost approve`
+#[derive(Debug, Args)]
+pub(crate) struct ApproveArgs {
+    /// The question, as `approvals list` shows it: SESSION/NUMBER
+    pub(crate) id: String,
+    /// The nonce that was shown with it; without one the question is drawn and confirmed here
+    #[arg(long, value_name = "NONCE")]
+    pub(crate) nonce: Option<String>,
+    /// How long the answer holds for this very action
+    #[arg(long, value_enum, default_value = "once")]
+    pub(crate) scope: ScopeWord,
+    /// Allow this input of the tool instead (JSON), once; the model is told
+    #[arg(long, value_name = "JSON", conflicts_with = "scope")]
+    pub(crate) instead: Option<String>,
+    /// Answer a question of the agent's own in words
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["scope", "instead"])]
+    pub(crate) say: Option<String>,
+}
+
+/// Scopes of an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScopeWord {
+    /// This call
+    Once,
+    /// Until the turn ends
+    Turn,
+    /// Until the session ends
+    Session,
+}
+
+/// `provost deny`
+#[derive(Debug, Args)]
+pub(crate) struct DenyArgs {
+    /// The question, as `approvals list` shows it: SESSION/NUMBER
+    pub(crate) id: String,
+    /// The nonce that was shown with it
+    #[arg(long, value_name = "NONCE")]
+    pub(crate) nonce: Option<String>,
+    /// A word for the model
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
 }
 
 /// What `run` and `tools call` share.
@@ -102,6 +174,9 @@ pub(crate) struct RunArgs {
     /// Wall time of the session (90s, 30m, 2h) [default: the policy's]
     #[arg(long, value_name = "T")]
     pub(crate) timeout: Option<String>,
+    /// Where questions go: this terminal, or people who answer with `provost approve`
+    #[arg(long, value_enum, default_value = "terminal")]
+    pub(crate) approvals: Approvals,
     /// Also append each signed audit head to a file, or send it to the system's log
     #[arg(long, value_name = "FILE|syslog")]
     pub(crate) audit_head: Option<String>,
@@ -123,6 +198,9 @@ pub(crate) struct ResumeArgs {
     /// Write the changes as a patch at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) patch: Option<PathBuf>,
+    /// Where questions go: this terminal, or people who answer with `provost approve`
+    #[arg(long, value_enum, default_value = "terminal")]
+    pub(crate) approvals: Approvals,
     /// Also append each signed audit head to a file, or send it to the system's log
     #[arg(long, value_name = "FILE|syslog")]
     pub(crate) audit_head: Option<String>,

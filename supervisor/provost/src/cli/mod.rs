@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod approvals;
 mod args;
 mod audit;
 mod doctor;
@@ -44,6 +45,9 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Apply(args) => review::apply(&args),
         args::Command::Discard(args) => review::discard(&args),
         args::Command::Sessions { command } => sessions::run(command),
+        args::Command::Approvals { command } => approvals::run(command),
+        args::Command::Approve(args) => approvals::approve(&args),
+        args::Command::Deny(args) => approvals::deny(&args),
         args::Command::Policy { command } => policy::run(command),
         args::Command::Tools { command } => tools::run(command, keys),
         args::Command::Audit { command } => audit::run(command),

@@ -8,7 +8,7 @@ use supervisor_core::{Certificate, Entry};
 use supervisor_record::{Places, Record, SessionLock};
 
 use super::{
-    args::{Format, ResumeArgs, RunArgs},
+    args::{Approvals, Format, ResumeArgs, RunArgs},
     models::{self, Asked},
     sessions,
 };
@@ -17,8 +17,8 @@ use crate::{
     harden::Keys,
     output,
     session::{
-        self, Conducted, Heads, Place, Plan, Saved, now_ms, own_places, review::Layer, session_id,
-        setup,
+        self, AskedWhere, Conducted, Heads, Place, Plan, Saved, now_ms, own_places, review::Layer,
+        session_id, setup,
     },
     view::{View, time},
 };
@@ -57,7 +57,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
     let mut place = Place::new(places.clone(), &session, None)?;
     place.heads = heads;
     let mut view = View::new(args.output, session.as_str());
-    let interactive = interactive(args.output);
+    let asking = asked_where(args.output, args.approvals);
     let saved = Saved {
         setup,
         provider: models.provider,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         hidden: Vec::new(),
         tools: Vec::new(),
     };
-    announce(&mut view, session.as_str(), &saved, interactive);
+    announce(&mut view, session.as_str(), &saved, asking);
     let plan = Plan {
         saved: saved.clone(),
         task: Some(args.task),
@@ -76,7 +76,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         vault: models.vault,
         history: None,
         entries: Vec::new(),
-        interactive,
+        asking,
         view,
     };
     let result = session::run(place, plan).inspect_err(|_| sweep(&places, &session, &saved));
@@ -147,8 +147,8 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
     )?;
     place.heads = heads;
     let mut view = View::new(args.output, id.as_str());
-    let interactive = interactive(args.output);
-    announce(&mut view, id.as_str(), &saved, interactive);
+    let asking = asked_where(args.output, args.approvals);
+    announce(&mut view, id.as_str(), &saved, asking);
     for call in &orphan.history.unknown {
         view.head(
             "unknown",
@@ -164,7 +164,7 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         vault: models.vault,
         history: Some(orphan.history),
         entries,
-        interactive,
+        asking,
         view,
     };
     let (conducted, certificate, place) = session::run(place, plan)?;
@@ -202,15 +202,23 @@ fn take_over(places: &Places) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn interactive(format: Format) -> bool {
-    format == Format::Text && std::io::stdin().is_terminal() && output::err_is_terminal()
+/// Who can be asked: at a terminal whoever sits there; elsewhere nobody, unless the run says that
+/// somebody answers by `provost approve`.
+pub(super) fn asked_where(format: Format, given: Approvals) -> AskedWhere {
+    let terminal =
+        format == Format::Text && std::io::stdin().is_terminal() && output::err_is_terminal();
+    match given {
+        Approvals::Operator => AskedWhere::Operator,
+        Approvals::Terminal if terminal => AskedWhere::Terminal,
+        Approvals::Terminal => AskedWhere::Nowhere,
+    }
 }
 
-fn announce(view: &mut View, session: &str, saved: &Saved, interactive: bool) {
-    let asking = if interactive {
-        "questions go to this terminal"
-    } else {
-        "no terminal: every question is denied at once"
+fn announce(view: &mut View, session: &str, saved: &Saved, asking: AskedWhere) {
+    let asking = match asking {
+        AskedWhere::Terminal => "questions go to this terminal",
+        AskedWhere::Operator => "questions wait for `provost approve`",
+        AskedWhere::Nowhere => "no terminal: every question is denied at once",
     };
     let text = format!(
         "{session} · policy {} · mode {} · {}/{} · {asking}",

@@ -115,7 +115,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         vault: models.vault,
         history: None,
         entries: Vec::new(),
-        interactive: super::run::interactive(Format::Text),
+        asking: super::run::asked_where(Format::Text, super::args::Approvals::Terminal),
         view: View::new(Format::Json, session.as_str()),
     };
     let result =

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     approve::{Answered, Approver, Prompt},
+    operator::{Board, Operator},
     view::View,
 };
 
@@ -33,6 +34,10 @@ pub(crate) struct Conduct {
     pub(crate) store: Store,
     pub(crate) view: View,
     pub(crate) approver: Approver,
+    /// What is asked now.
+    pub(crate) board: Board,
+    /// The socket for people who are not at the terminal.
+    pub(crate) operator: Option<Operator>,
     pub(crate) agent: AgentSpeaker,
     pub(crate) hands: Hands,
     pub(crate) commands: Commands,
@@ -148,6 +153,7 @@ impl Conduct {
                     }
                 }
             };
+            self.answered(&message);
             let now = Tick(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
             self.spans.hear(&message);
             let stepped = step(self.session, message, now);
@@ -194,7 +200,10 @@ impl Conduct {
             Effect::Tables(permit) => self.databases.tables(&self.inbox, permit),
             Effect::AskPerson(permit) => self.ask_person(permit),
             Effect::Approve(question) => self.approve(question),
-            Effect::Withdraw { question } => self.approver.withdraw(question),
+            Effect::Withdraw { question } => {
+                self.board.remove(question);
+                self.approver.withdraw(question);
+            }
             Effect::View(event) => {
                 self.spans.see(&event);
                 self.view.event(&event);
@@ -211,10 +220,27 @@ impl Conduct {
         None
     }
 
+    /// Whoever answered, at the terminal or elsewhere: the question stands nowhere any more.
+    fn answered(&mut self, message: &Message) {
+        match message {
+            Message::Answer { question, .. } => {
+                self.board.remove(*question);
+                self.approver.withdraw(*question);
+            }
+            Message::Effect(EffectOutcome::Call { call, .. }) => {
+                self.board.remove_call(call);
+                self.approver.withdraw_call(call);
+            }
+            _ => {}
+        }
+    }
+
     fn approve(&mut self, question: Question) {
         self.view.asking(&question);
         let (id, nonce) = (question.id, question.nonce.clone());
-        if self.approver.ask(Prompt::Approval(question)).is_some() {
+        self.board.add(&question);
+        let unasked = self.approver.ask(Prompt::Approval(question)).is_some();
+        if unasked && self.operator.is_none() {
             let words = "too many questions are open: the flood is refused".to_owned();
             let answer = QuestionAnswer::Deny(Some(words));
             let _ = self.inbox.send(Message::Answer {
@@ -231,12 +257,16 @@ impl Conduct {
             question,
             choices,
         } = permit.spend();
+        // Known to those alone who were shown the question.
+        let nonce = super::place::random_hex(8).unwrap_or_default();
+        self.board.add_words(&call, &question, &choices, &nonce);
         let prompt = Prompt::Words {
             call: call.clone(),
             question,
             choices,
         };
-        if self.approver.ask(prompt).is_some() {
+        if self.approver.ask(prompt).is_some() && self.operator.is_none() {
+            self.board.remove_call(&call);
             let message =
                 "nobody can be asked in this session: decide by yourself, or end with what is open";
             let outcome = Outcome::Failed {

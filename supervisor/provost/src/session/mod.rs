@@ -33,6 +33,7 @@ use tokio::sync::mpsc;
 pub(crate) use certify::held_by;
 pub(crate) use conduct::Conducted;
 pub(crate) use heads::Heads;
+pub(crate) use links::Inbox;
 pub(crate) use place::{
     Place, digest_of, explained_facts, open_record, own_places, session_id, sweep_unentered,
 };
@@ -41,6 +42,7 @@ pub(crate) use store::{Store, now_ms};
 use crate::{
     approve::Approver,
     exit::{BUG, Failure, REFUSED_AT_START},
+    operator::{Board, Operator},
     view::View,
 };
 use setup::Setup;
@@ -67,6 +69,17 @@ pub(crate) struct Saved {
     pub(crate) tools: Vec<String>,
 }
 
+/// Where people can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AskedWhere {
+    /// Nowhere: every question is denied at once.
+    Nowhere,
+    /// At the terminal, and by `provost approve`.
+    Terminal,
+    /// By `provost approve` alone.
+    Operator,
+}
+
 /// What to run.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -82,8 +95,8 @@ pub(crate) struct Plan {
     pub(crate) history: Option<History>,
     /// Everything recorded so far.
     pub(crate) entries: Vec<Entry>,
-    /// Whether a person can be asked at the terminal.
-    pub(crate) interactive: bool,
+    /// Who can be asked.
+    pub(crate) asking: AskedWhere,
     /// The view.
     pub(crate) view: View,
 }
@@ -165,7 +178,12 @@ async fn run_in(
     let infos = databases
         .describe()
         .map_err(|why| Failure::new(crate::exit::CONFIG, why))?;
-    let facts = setup::facts(&spec.workspace, &spec.home, system(&spec), plan.interactive);
+    let facts = setup::facts(
+        &spec.workspace,
+        &spec.home,
+        system(&spec),
+        plan.asking != AskedWhere::Nowhere,
+    );
     let welcome = welcome(&session, &spec, &plan, infos, &facts);
     let welcome = welcome.map_err(|why| Failure::new(BUG, why))?;
     let config = Config {
@@ -197,9 +215,19 @@ async fn run_in(
         .map_err(lost)?;
     let (hear, speak) = agent.into_split();
     tokio::task::spawn_local(links::hear_agent(hear, inbox.clone()));
+    let board = Board::default();
+    let operator = (plan.asking != AskedWhere::Nowhere)
+        .then(|| Operator::open(&place.places, &session, board.clone(), inbox.clone()))
+        .transpose();
+    let operator = operator.map_err(|error| {
+        let message = format!("the operator's socket cannot be opened: {error}");
+        Failure::new(REFUSED_AT_START, message)
+    })?;
     let conduct = conduct::Conduct {
         session: Session::new(config, Tick(0)).after(&plan.entries),
-        approver: Approver::new(plan.interactive),
+        approver: Approver::new(plan.asking == AskedWhere::Terminal),
+        board,
+        operator,
         agent: links::AgentSpeaker::start(speak),
         commands: commands::Commands::new(hands.clone(), frame, inbox.clone(), store.clone()),
         models: models::Models::new(plan.providers, plan.vault, inbox.clone()),
@@ -380,7 +408,7 @@ fn welcome(
         max_output,
         tools,
         databases,
-        interactive: plan.interactive,
+        interactive: plan.asking != AskedWhere::Nowhere,
         iterations: settings.limits.iterations,
         turns: settings.limits.turns,
         turns_done: history.map_or(0, |history| history.turns),
