@@ -166,7 +166,19 @@ bounds! {
     /// Longest wait between two attempts, and the longest advice of a provider that is followed.
     RETRY_WAIT: Duration = Duration::from_secs(60), "60 s", "longer is told to the caller instead of slept through";
     /// Largest key file.
-    KEY_FILE: u64 = 4 * KIB, "4 KiB", "the longest keys are half of that; a file that is no key is noticed";
+    KEY_FILE: u64 = 32 * KIB, "32 KiB", "a sign-in's tokens or a service account, sealed; a file that is no key is noticed";
+    /// Largest file of another program that holds credentials.
+    CREDENTIALS_FILE: u64 = 256 * KIB, "256 KiB", "hundreds of profiles";
+    /// Bytes of a token service's answer.
+    TOKEN_BODY: usize = 64 * 1024, "64 KiB", "three tokens with all their claims are a tenth of that";
+    /// How long a token service may take.
+    TOKEN_TIME: Duration = Duration::from_secs(15), "15 s", "a person waits for the answer behind it";
+    /// How long a metadata service of this machine may take.
+    METADATA_TIME: Duration = Duration::from_secs(2), "2 s", "it is on the host itself; elsewhere nobody answers at all";
+    /// How long a key file's lock is waited for.
+    KEY_LOCK: Duration = Duration::from_secs(30), "30 s", "another supervisor's refresh, twice over";
+    /// How long a person may take to sign in.
+    SIGN_IN: Duration = Duration::from_secs(900), "15 min", "the code itself holds no longer";
     /// Largest providers.toml or models.toml.
     CONFIG_FILE: u64 = MIB, "1 MiB", "thousands of rows";
     /// Largest conversation file of the script provider.

@@ -1,5 +1,29 @@
 //! Key material: its `Debug` prints one fixed word; it cannot be displayed, cloned or serialised, and
-//! is wiped when dropped.
+//! is wiped when dropped. None of these compiles:
+//!
+//! ```compile_fail,E0277
+//! let key = supervisor_core::Secret::new("sk-1".to_owned());
+//! println!("{key}");
+//! ```
+//! ```compile_fail,E0599
+//! let key = supervisor_core::Secret::new("sk-1".to_owned());
+//! let copy = key.clone();
+//! ```
+//! ```compile_fail,E0277
+//! let key = supervisor_core::Secret::new("sk-1".to_owned());
+//! let text = serde_json::to_string(&key);
+//! ```
+//! ```compile_fail,E0277
+//! let key: supervisor_core::Secret = serde_json::from_str("\"sk-1\"").unwrap();
+//! ```
+//! ```compile_fail,E0369
+//! let key = || supervisor_core::Secret::new("sk-1".to_owned());
+//! let same = key() == key();
+//! ```
+//! ```compile_fail,E0616
+//! let key = supervisor_core::Secret::new("sk-1".to_owned());
+//! let inner = key.0;
+//! ```
 
 use zeroize::Zeroizing;
 
@@ -13,8 +37,8 @@ impl Secret {
         Self(Zeroizing::new(key))
     }
 
-    /// The key itself. Called in two places only: the one file that does HTTP, and the masker that
-    /// looks for it in what is about to be written.
+    /// The key itself. Called where it is shown to its provider, kept in its own file, or looked for in
+    /// what is about to be written, and nowhere else.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

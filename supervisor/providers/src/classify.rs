@@ -3,7 +3,10 @@
 use serde::Deserialize;
 use supervisor_core::Masker;
 
-use crate::failure::{Class, InferError, one_line};
+use crate::{
+    failure::{Class, InferError, one_line},
+    gemini,
+};
 
 /// Characters of a provider's own sentence that are shown.
 const SENTENCE: usize = 200;
@@ -19,6 +22,8 @@ pub struct Upstream {
     pub code: String,
     /// The provider's sentence: data, never shown unmasked or whole.
     pub message: String,
+    /// How long the body asks to wait, in milliseconds.
+    pub wait_ms: Option<u64>,
 }
 
 /// What the headers of an answer advise.
@@ -43,6 +48,11 @@ impl Upstream {
             return none;
         };
         let error = body.get("error").unwrap_or(&body);
+        // Google wraps the errors of a stream that it never began into an array.
+        let error = error
+            .get(0)
+            .and_then(|first| first.get("error"))
+            .unwrap_or(error);
         if let Some(message) = error.as_str() {
             return Self {
                 message: message.to_owned(),
@@ -58,12 +68,19 @@ impl Upstream {
         let code = error
             .get("code")
             .or_else(|| details.and_then(|d| d.get("error_code")));
-        Self {
+        let mut upstream = Self {
             status,
-            kind: text(error.get("type")),
+            kind: text(error.get("type").or_else(|| error.get("__type"))),
             code: text(code),
-            message: text(error.get("message")),
+            message: text(error.get("message").or_else(|| error.get("Message"))),
+            wait_ms: None,
+        };
+        if let Some(fault) = gemini::read_fault(error) {
+            upstream.kind = fault.status;
+            upstream.code = fault.reasons;
+            upstream.wait_ms = fault.retry_after_ms;
         }
+        upstream
     }
 
     /// The class of the error.
@@ -82,24 +99,16 @@ impl Upstream {
         if said(&["content_filter", "content_policy", "cyber_policy"]) {
             return Class::Refusal;
         }
-        if said(&[
-            "authentication_error",
-            "permission_error",
-            "invalid_api_key",
-        ]) {
+        if said(AUTHENTICATION) {
             return Class::Authentication;
         }
-        if said(&["overloaded", "timeout_error", "api_error", "slow_down"]) {
-            return Class::Overload;
-        }
-        if said(&["rate_limit", "ramp_limit"]) {
+        if said(RATE) {
             return Class::RateLimit;
         }
-        if said(&[
-            "invalid_request_error",
-            "not_found_error",
-            "request_too_large",
-        ]) {
+        if said(OVERLOAD) || matches!(self.kind.as_str(), "INTERNAL" | "UNKNOWN") {
+            return Class::Overload;
+        }
+        if said(CLIENT) {
             return Class::Client;
         }
         match self.status {
@@ -107,6 +116,8 @@ impl Upstream {
             Some(402) => Class::Quota,
             Some(408) => Class::Network,
             Some(429) => Class::RateLimit,
+            // A model of Bedrock that failed, with a status of the caller's.
+            Some(424) => Class::Overload,
             Some(300..=499) => Class::Client,
             Some(500..=599) => Class::Overload,
             _ => Class::Other,
@@ -143,7 +154,7 @@ impl Upstream {
             message.push_str(" or its environment variable)");
         }
         let mut failure = InferError::new(class, message);
-        failure.retry_after_ms = hints.wait_ms(now_s);
+        failure.retry_after_ms = hints.wait_ms(now_s).max(self.wait_ms);
         if hints.should_retry.as_deref().map(str::trim) == Some("false") {
             failure.retryable = false;
         }
@@ -157,6 +168,8 @@ const TOO_LONG: &[&str] = &[
     "exceeds the maximum number of tokens",
     "input length and `max_tokens` exceed context limit",
     "input tokens exceed",
+    "input is too long for requested model",
+    "too many input tokens",
 ];
 
 const QUOTA: &[&str] = &[
@@ -165,6 +178,60 @@ const QUOTA: &[&str] = &[
     "enforced_spend_limit_reached",
     "contract_spend_limit_reached",
     "usage_limit_reached",
+    "quota_spent",
+    "servicequotaexceeded",
+];
+
+const AUTHENTICATION: &[&str] = &[
+    "authentication_error",
+    "permission_error",
+    "invalid_api_key",
+    // Google.
+    "api_key_invalid",
+    "unauthenticated",
+    "permission_denied",
+    // AWS.
+    "accessdenied",
+    "unrecognizedclient",
+    "expiredtoken",
+    "invalidsignature",
+    "incompletesignature",
+    "signaturedoesnotmatch",
+    "missingauthenticationtoken",
+    "notauthorized",
+];
+
+const RATE: &[&str] = &[
+    "rate_limit",
+    "ramp_limit",
+    "resource_exhausted",
+    "throttling",
+    "toomanyrequests",
+];
+
+const OVERLOAD: &[&str] = &[
+    "overloaded",
+    "timeout_error",
+    "api_error",
+    "slow_down",
+    // Google; AWS.
+    "unavailable",
+    "deadline_exceeded",
+    "internalserver",
+    "internalfailure",
+    "modelstreamerror",
+    "modelerror",
+    "modelnotready",
+    "modeltimeout",
+];
+
+const CLIENT: &[&str] = &[
+    "invalid_request_error",
+    "not_found_error",
+    "request_too_large",
+    "invalid_argument",
+    "validationexception",
+    "resourcenotfound",
 ];
 
 impl Hints {
@@ -320,6 +387,122 @@ mod tests {
         for (status, body, expected) in table {
             assert_eq!(class(status, &body), expected, "{status} {body}");
         }
+    }
+
+    #[test]
+    fn googles_and_amazons_errors_have_their_classes() {
+        let google = |status: &str, message: &str, details: serde_json::Value| {
+            serde_json::json!({"error": {"code": 400, "status": status, "message": message, "details": details}})
+                .to_string()
+        };
+        let none = || serde_json::json!([]);
+        let key = serde_json::json!([{"reason": "API_KEY_INVALID"}]);
+        let day = serde_json::json!([{"violations": [{"quotaId": "RequestsPerDay"}]}]);
+        let delay = serde_json::json!([{"retryDelay": "34.4s"}]);
+        let table = [
+            (
+                400,
+                google("INVALID_ARGUMENT", "API key not valid", key),
+                Class::Authentication,
+            ),
+            (
+                400,
+                google("INVALID_ARGUMENT", "bad field", none()),
+                Class::Client,
+            ),
+            (
+                400,
+                google(
+                    "INVALID_ARGUMENT",
+                    "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+                    none(),
+                ),
+                Class::ContextTooLong,
+            ),
+            (
+                403,
+                google("PERMISSION_DENIED", "no", none()),
+                Class::Authentication,
+            ),
+            (404, google("NOT_FOUND", "no model", none()), Class::Client),
+            (
+                429,
+                google("RESOURCE_EXHAUSTED", "slowly", delay.clone()),
+                Class::RateLimit,
+            ),
+            (
+                429,
+                google("RESOURCE_EXHAUSTED", "slowly", day),
+                Class::Quota,
+            ),
+            (
+                429,
+                google("RESOURCE_EXHAUSTED", "limit: 0", none()),
+                Class::Quota,
+            ),
+            (500, google("INTERNAL", "oops", none()), Class::Overload),
+            (
+                503,
+                google("UNAVAILABLE", "The model is overloaded.", none()),
+                Class::Overload,
+            ),
+            (
+                504,
+                google("DEADLINE_EXCEEDED", "late", none()),
+                Class::Overload,
+            ),
+            (
+                400,
+                format!("[{}]", google("UNAVAILABLE", "x", none())),
+                Class::Overload,
+            ),
+            (
+                403,
+                r#"{"message":"The security token is invalid."}"#.to_owned(),
+                Class::Authentication,
+            ),
+            (
+                424,
+                r#"{"message":"the model failed"}"#.to_owned(),
+                Class::Overload,
+            ),
+            (
+                400,
+                r#"{"message":"Input is too long for requested model."}"#.to_owned(),
+                Class::ContextTooLong,
+            ),
+            (
+                400,
+                r#"{"__type":"ThrottlingException","message":"x"}"#.to_owned(),
+                Class::RateLimit,
+            ),
+        ];
+        for (status, body, expected) in table {
+            assert_eq!(class(status, &body), expected, "{status} {body}");
+        }
+        for (kind, expected) in [
+            ("internalServerException", Class::Overload),
+            ("modelStreamErrorException", Class::Overload),
+            ("serviceUnavailableException", Class::Overload),
+            ("throttlingException", Class::RateLimit),
+            ("validationException", Class::Client),
+            ("UnrecognizedClientException", Class::Authentication),
+            ("ExpiredTokenException", Class::Authentication),
+            ("ServiceQuotaExceededException", Class::Quota),
+        ] {
+            let upstream = Upstream {
+                kind: kind.into(),
+                ..Upstream::default()
+            };
+            assert_eq!(upstream.class(), expected, "{kind}");
+        }
+        let body = google("RESOURCE_EXHAUSTED", "slowly", delay);
+        let upstream = Upstream::read(Some(429), body.as_bytes());
+        let failure = upstream.failure("g", &Masker::default(), &Hints::default(), 0);
+        assert_eq!(
+            (failure.retry_after_ms, failure.retryable),
+            (Some(34_400), true)
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use reqwest::{
     Client, Response, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
-use supervisor_core::Masker;
+use supervisor_core::{Masker, Secret};
 
 use crate::{Class, InferError, auth::Proof, classify::Hints, config, failure::one_line};
 
@@ -107,6 +107,39 @@ pub(crate) struct Post<'a> {
     pub(crate) body: Vec<u8>,
 }
 
+/// The verb of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    Put,
+    Post,
+}
+
+/// One short exchange with a service that gives tokens.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) url: &'a str,
+    pub(crate) headers: Vec<(&'static str, Secret)>,
+    /// Media type and content.
+    pub(crate) body: Option<(&'static str, Secret)>,
+    /// On this machine or its host: never through a proxy, and answered at once or not at all.
+    pub(crate) near: bool,
+}
+
+impl<'a> Exchange<'a> {
+    /// A bare one.
+    pub(crate) fn new(verb: Verb, url: &'a str) -> Self {
+        Self {
+            verb,
+            url,
+            headers: Vec::new(),
+            body: None,
+            near: false,
+        }
+    }
+}
+
 /// An answer whose head has arrived.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -128,23 +161,66 @@ impl Http {
         }
     }
 
-    fn client(&self, url: &Url) -> Result<&Client, HttpFault> {
+    fn client(&self, url: &Url, near: bool) -> Result<&Client, HttpFault> {
         // What is on this machine is never sent through a proxy elsewhere, key and all.
-        let loopback = config::is_loopback(url);
-        let cell = if loopback {
-            &self.direct
-        } else {
-            &self.proxied
-        };
-        let made = cell.get_or_init(|| build(self.limits, loopback));
+        let direct = near || config::is_loopback(url);
+        let cell = if direct { &self.direct } else { &self.proxied };
+        let made = cell.get_or_init(|| build(self.limits, direct));
         made.as_ref().map_err(Clone::clone)
+    }
+
+    /// Asks a service that gives tokens, and reads its whole answer: status and text.
+    pub(crate) async fn exchange(
+        &self,
+        exchange: Exchange<'_>,
+    ) -> Result<(u16, Secret), HttpFault> {
+        let url = Url::parse(exchange.url).map_err(|_| HttpFault::Address)?;
+        let client = self.client(&url, exchange.near)?;
+        let within = if exchange.near {
+            bounds::METADATA_TIME
+        } else {
+            bounds::TOKEN_TIME
+        };
+        let mut request = match exchange.verb {
+            Verb::Get => client.get(url),
+            Verb::Put => client.put(url),
+            Verb::Post => client.post(url),
+        };
+        for (name, secret) in exchange.headers {
+            request = request.header(name, sensitive(&secret)?);
+        }
+        request = match exchange.body {
+            Some((media, body)) => request
+                .header("content-type", media)
+                .body(body.expose().to_owned()),
+            // Some servers refuse a body of unknown length, even where there is none.
+            None => request.body(""),
+        };
+        let answered = async {
+            let mut response = request.send().await.map_err(|error| self.unsent(error))?;
+            let status = response.status().as_u16();
+            let mut body = zeroize::Zeroizing::new(Vec::with_capacity(bounds::TOKEN_BODY));
+            while let Some(piece) = response.chunk().await.map_err(|error| HttpFault::Broken {
+                cause: root_cause(error),
+            })? {
+                if body.len() + piece.len() > bounds::TOKEN_BODY {
+                    let cause = "the answer is longer than any token".to_owned();
+                    return Err(HttpFault::Broken { cause });
+                }
+                body.extend_from_slice(&piece);
+            }
+            let text = String::from_utf8_lossy(&body).into_owned();
+            Ok((status, Secret::new(text)))
+        };
+        let answered = tokio::time::timeout(within, answered).await;
+        answered.unwrap_or(Err(HttpFault::FirstByte(within)))
     }
 
     /// Sends a call and waits for the head of its answer.
     pub(crate) async fn post(&self, post: Post<'_>) -> Result<Answer, HttpFault> {
         let began = Instant::now();
         let url = Url::parse(post.url).map_err(|_| HttpFault::Address)?;
-        let client = self.client(&url)?;
+        let client = self.client(&url, false)?;
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         headers.insert("accept", HeaderValue::from_static(post.accept));
@@ -154,10 +230,7 @@ impl Http {
             headers.insert(name, value);
         }
         for (name, secret) in post.proof {
-            let value = HeaderValue::from_str(secret.expose());
-            let mut value = value.map_err(|_| HttpFault::Key)?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
+            headers.insert(name, sensitive(&secret)?);
         }
         let sent = client.post(url).headers(headers).body(post.body).send();
         let wait = self.limits.connect.saturating_add(self.limits.first_byte);
@@ -241,6 +314,14 @@ impl Answer {
         body.truncate(bounds::ERROR_BODY);
         body
     }
+}
+
+/// Key material as a header's value, which is never shown.
+fn sensitive(secret: &Secret) -> Result<HeaderValue, HttpFault> {
+    let value = HeaderValue::from_str(secret.expose());
+    let mut value = value.map_err(|_| HttpFault::Key)?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn build(limits: Limits, direct: bool) -> Result<Client, HttpFault> {

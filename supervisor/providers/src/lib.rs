@@ -18,10 +18,12 @@
 
 mod anthropic;
 mod auth;
+mod bedrock;
 mod classify;
 mod config;
 pub mod dialect;
 mod failure;
+mod gemini;
 mod http;
 mod keys;
 mod models;
@@ -37,12 +39,13 @@ mod faults;
 #[cfg(test)]
 mod tests;
 
+pub use auth::{Aws, Credential, Entra, Google, Issuer, Session, SignIn};
 pub use classify::Upstream;
 pub use config::{Config, ConfigFailure};
 pub use dialect::Dialect;
 pub use failure::{Class, InferError};
 pub use http::Limits;
-pub use keys::{KeyFailure, KeySource, Vault};
+pub use keys::{KeyFailure, KeyFile, KeySource, Vault, check_key};
 pub use models::{Model, Models, Price, Rates};
 pub use route::{BreakerChange, Providers};
 pub use row::{Auth, Route, Row, Speech};

@@ -3,18 +3,18 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use protocol::{Inference, Part};
 use supervisor_core::{
-    Infer, Masker, Permit, Secret,
+    Infer, Masker, Permit,
     breaker::{Breaker, Lease, Outcome, Phase},
 };
 
 use crate::{
-    Class, Config, Dialect, InferError, Limits, Row, Script, auth,
+    Class, Config, Credential, Dialect, InferError, Limits, Row, Script, auth,
     classify::{Hints, Upstream},
     dialect::{self, Decode, StreamFault, Target},
     http::{Answer, Http, Post},
@@ -32,7 +32,7 @@ type OnDelta<'a> = &'a mut (dyn FnMut(&str) + Send);
 #[derive(Debug)]
 pub struct Providers {
     config: Config,
-    http: Http,
+    http: Arc<Http>,
     backoff: Backoff,
     script: Mutex<Option<Script>>,
     breakers: Mutex<Breakers>,
@@ -69,7 +69,7 @@ impl Providers {
     pub fn with_limits(config: Config, limits: Limits) -> Self {
         Self {
             config,
-            http: Http::new(limits),
+            http: Arc::new(Http::new(limits)),
             backoff: Backoff::default(),
             script: Mutex::new(None),
             breakers: Mutex::default(),
@@ -95,24 +95,23 @@ impl Providers {
     pub async fn infer(
         &self,
         permit: Permit<Infer>,
-        secret: Option<&Secret>,
+        credential: Option<&Credential>,
         on_delta: OnDelta<'_>,
     ) -> Result<Inference, InferError> {
-        self.infer_with(&permit.spend(), secret, on_delta).await
+        self.infer_with(&permit.spend(), credential, on_delta).await
     }
 
     /// The same call, once its permit is spent.
     pub(crate) async fn infer_with(
         &self,
         infer: &Infer,
-        secret: Option<&Secret>,
+        credential: Option<&Credential>,
         on_delta: OnDelta<'_>,
     ) -> Result<Inference, InferError> {
         let Some(row) = self.config.row(&infer.provider) else {
             let words = format!("no provider is named `{}`", infer.provider);
             return Err(InferError::new(Class::Client, words));
         };
-        let masker = Masker::new(secret);
         let mut last: Option<InferError> = None;
         let mut attempt = 0;
         loop {
@@ -134,9 +133,7 @@ impl Providers {
                     on_delta(text);
                 }
             };
-            let result = self
-                .attempt(row, infer, secret, &masker, &mut forward)
-                .await;
+            let result = self.attempt(row, infer, credential, &mut forward).await;
             lease.observe(&result);
             let mut failure = match result {
                 Ok(answer) => return Ok(answer),
@@ -156,13 +153,12 @@ impl Providers {
         &self,
         row: &Row,
         infer: &Infer,
-        secret: Option<&Secret>,
-        masker: &Masker,
+        credential: Option<&Credential>,
         on_text: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Inference, InferError> {
         match row.dialect {
             Dialect::Script => self.play(infer, on_text).await,
-            _ => self.ask(row, infer, secret, masker, on_text).await,
+            _ => self.ask(row, infer, credential, on_text).await,
         }
     }
 
@@ -195,8 +191,7 @@ impl Providers {
         &self,
         row: &Row,
         infer: &Infer,
-        secret: Option<&Secret>,
-        masker: &Masker,
+        credential: Option<&Credential>,
         on_text: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Inference, InferError> {
         let name = row.name.as_str();
@@ -217,44 +212,53 @@ impl Providers {
         let decoder = speech.dialect.decoder(&target, &infer.request.messages);
         let decoder = decoder.ok_or_else(|| client("this dialect has no wire".into()))?;
         let url = row.url(&dialect::join(&base, &outgoing.path));
-        let proof = auth::prove(row, secret, &url, &outgoing).await?;
-        let own = row
-            .headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()));
-        let post = Post {
-            url: &url,
-            accept: outgoing.accept,
-            headers: own
-                .chain(
-                    outgoing
-                        .headers
-                        .iter()
-                        .map(|(name, value)| (*name, value.as_str())),
-                )
-                .collect(),
-            proof,
-            body: outgoing.body,
-        };
-        let fault = |fault: crate::http::HttpFault| fault.failure(name, masker);
-        let answer = self.http.post(post).await.map_err(fault)?;
-        if answer.status != 200 {
+        let mut renewed = false;
+        let (answer, masker) = loop {
+            let proof = auth::prove(row, credential, &self.http, &url, &outgoing).await?;
+            let masker = auth::masker(credential, &proof);
+            let own = row
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()));
+            let dialect = outgoing
+                .headers
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()));
+            let post = Post {
+                url: &url,
+                accept: outgoing.accept,
+                headers: own.chain(dialect).collect(),
+                proof,
+                body: outgoing.body.clone(),
+            };
+            let answer = self.http.post(post).await;
+            let answer = answer.map_err(|fault| fault.failure(name, &masker))?;
+            if answer.status == 200 {
+                break (answer, masker);
+            }
             let (status, hints) = (answer.status, answer.hints.clone());
             let mut upstream = Upstream::read(Some(status), &answer.error_body().await);
             if let (true, Some(kind)) = (upstream.kind.is_empty(), &hints.kind) {
                 upstream.kind = kind.split(':').next().unwrap_or_default().to_owned();
             }
-            return Err(upstream.failure(name, masker, &hints, now_ms() / 1_000));
-        }
+            // A token that was taken back before its time: another one, once.
+            let stale = status == 401 || upstream.kind.starts_with("ExpiredToken");
+            if let Some(credential) = credential.filter(|c| stale && !renewed && c.is_renewable()) {
+                renewed = true;
+                credential.spoil().await;
+                continue;
+            }
+            return Err(upstream.failure(name, &masker, &hints, now_ms() / 1_000));
+        };
         if answer.media.contains("html") {
             let words = format!("{name} answered a web page, not a model: check base_url");
             return Err(InferError::new(Class::Other, words));
         }
         let mut stream = masker.stream();
         let mut forward = |text: &str| on_text(&stream.push(text));
-        let answer = read(name, decoder, answer, masker, &mut forward).await?;
+        let answer = read(name, decoder, answer, &masker, &mut forward).await?;
         on_text(&stream.finish());
-        Ok(clean(answer, masker))
+        Ok(clean(answer, &masker))
     }
 
     fn admit(&self, provider: &str) -> Result<Held<'_>, InferError> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Dialect,
+    auth::Issuer,
     config::{ConfigFailure, is_loopback, row_failure},
     dialect::Quirks,
 };
@@ -87,6 +88,8 @@ pub struct Row {
     pub quirks: Quirks,
     /// Models that are spoken to in another way; the first that fits counts.
     pub routes: Vec<Route>,
+    /// Whom to sign in with, where it is not the provider's own service.
+    pub sign_in: Option<Issuer>,
 }
 
 /// Models of a provider that are spoken to in another way than the others.
@@ -131,7 +134,14 @@ impl Row {
             query: BTreeMap::new(),
             quirks: Quirks::default(),
             routes: Vec::new(),
+            sign_in: None,
         }
+    }
+
+    /// Whom to sign in with.
+    #[must_use]
+    pub fn issuer(&self) -> Issuer {
+        self.sign_in.clone().unwrap_or_default()
     }
 
     /// How a model is spoken to.
@@ -259,6 +269,7 @@ pub(crate) struct RowFile {
     #[serde(default)]
     quirks: toml::Table,
     route: Option<Vec<RouteFile>>,
+    sign_in: Option<Issuer>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -322,6 +333,10 @@ pub(crate) fn merge(
                 format!("{value}: it stands in the address: letters, digits, `-`, `_`, `.` only");
             return Err(wrong(problem));
         }
+    }
+    if let Some(mut issuer) = file.sign_in {
+        issuer.url = check_url(&issuer.url, false).map_err(wrong)?;
+        row.sign_in = Some(issuer);
     }
     let routed = file.route.is_some();
     if let Some(routes) = file.route {

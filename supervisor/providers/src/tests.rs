@@ -10,7 +10,7 @@ use supervisor_core::{
 };
 
 use crate::{
-    Class, Config, InferError, Limits, Providers, Script,
+    Class, Config, Credential, InferError, Limits, Providers, Script,
     faults::{Act, End, Faults},
     retry::Backoff,
 };
@@ -60,7 +60,7 @@ fn ask(provider: &str) -> Infer {
 
 /// Makes a call and looks for the key in whatever comes of it.
 async fn call(providers: &Providers) -> (Result<Inference, InferError>, String) {
-    let secret = Secret::new(KEY.into());
+    let secret = Credential::Key(Secret::new(KEY.into()));
     let mut text = String::new();
     let result = providers
         .infer_with(&ask("anthropic"), Some(&secret), &mut |d| text.push_str(d))
@@ -643,7 +643,7 @@ async fn without_key_address_or_conversation_nothing_is_sent() {
     );
     assert!(ask_without("script").await.message.contains("--script"));
     assert!(ask_without("nobody").await.message.contains("nobody"));
-    let newline = Secret::new("sk-MARKER\nx: y".into());
+    let newline = Credential::Key(Secret::new("sk-MARKER\nx: y".into()));
     let result = providers
         .infer_with(&ask("anthropic"), Some(&newline), &mut |_| {})
         .await;

@@ -9,7 +9,7 @@ mod tests {
     };
     use protocol::{Hello, Message as Said, Request, SessionId, Welcome};
     use supervisor_core::{Config, Effect, Infer, Message, Permit, Session, Tick, step};
-    use supervisor_providers::{Config as Rows, Providers, Script, Vault};
+    use supervisor_providers::{Config as Rows, Credential, Providers, Script, Vault};
 
     const POLICY: &str = "version = 1\nname = \"test\"\nmode = \"never\"\n";
 
@@ -89,7 +89,7 @@ mod tests {
         let mut vault = Vault::new();
         vault.put("anthropic", "sk-one".into()).expect("a key");
         let lent = vault.lend(&permit("anthropic")).expect("lent");
-        assert_eq!(lent.expose(), "sk-one");
+        assert!(matches!(lent, Credential::Key(key) if key.expose() == "sk-one"));
         assert!(vault.lend(&permit("script")).is_none());
     }
 

@@ -7,6 +7,7 @@ mod harden;
 mod input;
 mod operator;
 mod output;
+mod prompt;
 mod session;
 mod view;
 

@@ -10,6 +10,7 @@ mod law;
 mod mutate;
 mod random;
 mod targets;
+mod wire;
 
 use std::{
     collections::HashSet,

@@ -11,8 +11,9 @@ use protocol::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use supervisor_providers::dialect::Dialect;
 
-use super::{Said, Target, law};
+use super::{Said, Target, law, wire};
 
 /// All targets. A new one is a line here, and a folder of examples below `tests/fuzz/corpus`.
 pub const TARGETS: &[Target] = &[
@@ -36,6 +37,13 @@ pub const TARGETS: &[Target] = &[
     Target::new("query", law::query),
     Target::new("tool-input", law::tool_input),
     Target::new("policy-file", law::policy_file),
+    Target::new("answer-gemini", |bytes| {
+        wire::answer(Dialect::Gemini, bytes)
+    }),
+    Target::new("answer-bedrock", |bytes| {
+        wire::answer(Dialect::Bedrock, bytes)
+    }),
+    Target::new("answer-bedrock-events", wire::bedrock_events),
 ];
 
 /// A target with a fault, for the test that the harness finds one.

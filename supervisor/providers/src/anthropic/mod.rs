@@ -4,7 +4,7 @@ mod blocks;
 mod decode;
 mod encode;
 
-pub(crate) use decode::decoder;
+pub(crate) use decode::{Answer, decoder};
 pub(crate) use encode::encode;
 
 /// The dialect's version, sent with each request.

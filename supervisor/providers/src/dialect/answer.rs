@@ -159,6 +159,20 @@ pub(crate) fn fit_id(id: &str, taken: &mut HashSet<String>) -> CallId {
     }
 }
 
+/// Whether an id was made up by [`fit_id`]: it means nothing to any provider.
+pub(crate) fn is_minted(id: &str) -> bool {
+    let parts = id
+        .strip_prefix("call_")
+        .and_then(|rest| rest.split_once('_'));
+    parts.is_some_and(|(hash, tries)| {
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        hash.len() == 16
+            && hash.bytes().all(hex)
+            && !tries.is_empty()
+            && tries.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
 /// FNV-1a: tells ids apart, nothing more.
 pub(crate) fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -205,5 +219,7 @@ mod tests {
             );
         }
         assert!(ids.contains("toolu_1") && ids.contains("functions.a:0"));
+        let minted = ids.iter().filter(|id| is_minted(id)).count();
+        assert_eq!(minted, ids.len() - 2, "{ids:?}");
     }
 }

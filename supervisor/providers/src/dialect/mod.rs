@@ -14,7 +14,7 @@ pub use answer::is_invalid;
 pub use quirks::{CallIds, OutputLimit, Quirks, Replay};
 pub use stream::{Decode, OnText, StreamFault};
 
-use crate::anthropic;
+use crate::{anthropic, bedrock, gemini};
 
 /// The wire grammar of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,12 +99,11 @@ impl Dialect {
     pub fn encode(self, request: &Infer, target: &Target<'_>) -> Result<Outgoing, Unsendable> {
         match self {
             Self::Anthropic => anthropic::encode(request, target),
-            Self::OpenaiChat
-            | Self::OpenaiResponses
-            | Self::Gemini
-            | Self::Bedrock
-            | Self::Ollama
-            | Self::Script => Err(Unsendable::Silent(self.as_str())),
+            Self::Gemini => gemini::encode(request, target),
+            Self::Bedrock => bedrock::encode(request, target),
+            Self::OpenaiChat | Self::OpenaiResponses | Self::Ollama | Self::Script => {
+                Err(Unsendable::Silent(self.as_str()))
+            }
         }
     }
 
@@ -114,12 +113,9 @@ impl Dialect {
     pub fn decoder(self, target: &Target<'_>, conversation: &[Message]) -> Option<Box<dyn Decode>> {
         match self {
             Self::Anthropic => Some(Box::new(anthropic::decoder(target, conversation))),
-            Self::OpenaiChat
-            | Self::OpenaiResponses
-            | Self::Gemini
-            | Self::Bedrock
-            | Self::Ollama
-            | Self::Script => None,
+            Self::Gemini => Some(Box::new(gemini::decoder(target, conversation))),
+            Self::Bedrock => Some(Box::new(bedrock::decoder(target, conversation))),
+            Self::OpenaiChat | Self::OpenaiResponses | Self::Ollama | Self::Script => None,
         }
     }
 }

@@ -58,6 +58,10 @@ pub(crate) enum Command {
     Certificate(SessionArg),
     /// Tell what this machine can hold, and one remedy for each thing that it cannot
     Doctor(DoctorArgs),
+    /// Keep a provider's key (typed, or from standard input), or sign in to ChatGPT (codex)
+    Login(LoginArgs),
+    /// Remove what `login` keeps
+    Logout(LogoutArgs),
 }
 
 /// How results are written.
@@ -374,4 +378,21 @@ pub(crate) struct DoctorArgs {
     /// One object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `provost login`
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The provider, as in PROVIDER/MODEL
+    pub(crate) provider: String,
+    /// Seal it with a passphrase (typed, or PROVOST_PASSPHRASE), which each start then needs
+    #[arg(long)]
+    pub(crate) seal: bool,
+}
+
+/// `provost logout`
+#[derive(Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The provider, as in PROVIDER/MODEL
+    pub(crate) provider: String,
 }

@@ -4,6 +4,8 @@ mod approvals;
 mod args;
 mod audit;
 mod doctor;
+mod keys;
+mod login;
 mod models;
 mod ocsf;
 mod policy;
@@ -53,5 +55,7 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Audit { command } => audit::run(command),
         args::Command::Certificate(args) => audit::certificate(&args),
         args::Command::Doctor(args) => doctor::run(&args),
+        args::Command::Login(args) => login::login(&args, &keys),
+        args::Command::Logout(args) => login::logout(&args, &keys),
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn read_script(path: &Path) -> Result<String, Failure> {
 pub(super) fn choose(
     asked: &Asked<'_>,
     policy: &Policy,
-    keys: Keys,
+    keys: &Keys,
     places: &Places,
 ) -> Result<Chosen, Failure> {
     let models = &policy.settings.models;
@@ -101,7 +101,7 @@ pub(super) fn choose(
 pub(super) fn again(
     asked: &Asked<'_>,
     saved: &Saved,
-    keys: Keys,
+    keys: &Keys,
     places: &Places,
 ) -> Result<Chosen, Failure> {
     open(asked, &saved.provider, &saved.model, keys, places)
@@ -111,11 +111,11 @@ fn open(
     asked: &Asked<'_>,
     provider: &str,
     model: &str,
-    keys: Keys,
+    keys: &Keys,
     places: &Places,
 ) -> Result<Chosen, Failure> {
     let bad = |error: &dyn std::fmt::Display| Failure::new(CONFIG, error.to_string());
-    let environment = |name: &str| std::env::var(name).ok();
+    let environment = |name: &str| keys.get(name);
     let config = Config::load(Some(places.config()), &environment).map_err(|error| bad(&error))?;
     let word = format!("{provider}/{model}");
     config.resolve(&word).map_err(|error| bad(&error))?;
@@ -123,9 +123,7 @@ fn open(
         .row(provider)
         .ok_or_else(|| bad(&format!("no provider `{provider}`")))?;
     let mut vault = Vault::new();
-    let from_environment = |name: &str| keys.0.get(name).cloned();
-    vault
-        .take(row, Some(places.config()), &from_environment)
+    super::keys::take(&mut vault, row, places, keys)
         .map_err(|error| no_model(&error.to_string()))?;
     let providers = Providers::new(config);
     if let Some(text) = asked.script {

@@ -51,7 +51,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         script: script.as_deref(),
         done: 0,
     };
-    let models = models::choose(&asked, &setup.policy, keys, &places)?;
+    let models = models::choose(&asked, &setup.policy, &keys, &places)?;
     let session = session_id()?;
     let heads = args.audit_head.as_deref().map(Heads::open).transpose()?;
     let mut place = Place::new(places.clone(), &session, None)?;
@@ -136,7 +136,7 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         script: saved.script.as_deref(),
         done,
     };
-    let models = models::again(&asked, &saved, keys, &places)?;
+    let models = models::again(&asked, &saved, &keys, &places)?;
     let worker = supervisor_sandbox::find_worker().map_err(|error| refused(&error))?;
     let mut place = Place::with(
         places.clone(),

@@ -94,7 +94,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         script: Some(&script),
         done: 0,
     };
-    let models = models::choose(&asked, &setup.policy, keys, &places)?;
+    let models = models::choose(&asked, &setup.policy, &keys, &places)?;
     let session = session_id()?;
     let place = Place::new(places.clone(), &session, None)?;
     let wall = setup.policy.settings.limits.wall;
