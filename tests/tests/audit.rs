@@ -187,4 +187,46 @@ mod audit {
         };
         assert!(told(&["notes.txt"]), "what was asked for: {puts:#?}");
     }
+
+    #[test]
+    fn the_story_of_a_call_can_be_told_afterwards() {
+        let place = Place::new();
+        let script = [
+            calls(&json!([{ "name": "bash", "input": { "command": "echo hi && git push origin main" } }])),
+            calls(&json!([{ "name": "bash", "input": { "command": "exit 3" } }])),
+            ends("done"),
+        ]
+        .concat();
+        let done = place.play(&script, &["--mode", "never"]);
+        assert_eq!(done.code, Some(0), "{done}");
+        let first = place.run(["why", "last", "1"]);
+        for word in [
+            "git push origin main",
+            "push-asks",
+            "layer",
+            "refused",
+            "instead",
+            "part",
+            "confined",
+            "mode never",
+        ] {
+            assert!(first.stdout.contains(word), "{word}: {first}");
+        }
+        let last = place.run(["why", &done.session()]);
+        assert!(
+            last.stdout.contains("exit 3") && last.stdout.contains("verdict    allow"),
+            "{last}"
+        );
+        let object = place.run(["why", "last", "1", "--json"]).json();
+        let kinds: Vec<&str> = object["story"]
+            .as_array()
+            .expect("a story")
+            .iter()
+            .filter_map(|step| step["kind"].as_str())
+            .collect();
+        assert_eq!(kinds, ["started", "verdict", "refused", "confinement"]);
+        let none = place.run(["why", "last", "99"]);
+        assert_eq!(none.code, Some(1), "{none}");
+        assert!(none.stderr.contains("2 calls"), "{none}");
+    }
 }

@@ -54,6 +54,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: AuditCommand,
     },
+    /// Tell the whole story of one call: verdict, rule, question, answer, effect, outcome
+    Why(WhyArgs),
     /// Show which layers held when a session started
     Certificate(SessionArg),
     /// Tell what this machine can hold, and one remedy for each thing that it cannot
@@ -328,6 +330,18 @@ pub(crate) enum AuditCommand {
     Verify(VerifyArgs),
     /// Write the chains as lines that others can keep, search and verify
     Export(ExportArgs),
+}
+
+/// `provost why`
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The session, or `last`
+    pub(crate) session: String,
+    /// The call, by its id or its number from 1 [default: the last]
+    pub(crate) call: Option<String>,
+    /// One object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `provost audit verify`

@@ -13,6 +13,7 @@ mod review;
 mod run;
 mod sessions;
 mod tools;
+mod why;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,7 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Policy { command } => policy::run(command),
         args::Command::Tools { command } => tools::run(command, keys),
         args::Command::Audit { command } => audit::run(command),
+        args::Command::Why(args) => why::run(&args),
         args::Command::Certificate(args) => audit::certificate(&args),
         args::Command::Doctor(args) => doctor::run(&args),
         args::Command::Login(args) => login::login(&args, &keys),
