@@ -7,6 +7,19 @@ use crate::{SessionId, version};
 /// Where the worker binary lies inside every view.
 pub const WORKER_INSIDE: &str = "/run/provost/worker";
 
+/// The folder of a container in which its first process finds [`MEETING_SPEC`] and [`MEETING_SOCKET`].
+pub const MEETING_INSIDE: &str = "/run/provost/link";
+
+/// The jail's spec in the folder where a container and its supervisor meet.
+pub const MEETING_SPEC: &str = "spec";
+
+/// The socket there: the first connection becomes the hands link, the second the agent link, and a
+/// third is not accepted.
+pub const MEETING_SOCKET: &str = "socket";
+
+/// The argument of the role `jail` in a container.
+pub const CONTAINED: &str = "contained";
+
 /// How the names begin under which hands writes a file before it takes its place. A killed put may
 /// leave one; it is nobody's change.
 pub const PUT_TEMP: &str = ".provost-put-";

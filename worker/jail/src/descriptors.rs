@@ -25,7 +25,10 @@ pub fn take_standard() -> io::Result<[OwnedFd; 3]> {
 }
 
 /// Puts `/dev/null` on descriptors 0 to 2.
-pub(crate) fn null_standard() -> io::Result<()> {
+///
+/// # Errors
+/// `/dev/null` cannot be opened.
+pub fn null_standard() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for number in 0..=2 {
         sys::place(null.as_fd(), number)?;

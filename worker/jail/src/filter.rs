@@ -33,9 +33,9 @@ impl Answer {
 /// A test of one register: `(argument & mask) == value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Test {
-    argument: u8,
-    mask: u32,
-    value: u32,
+    pub(crate) argument: u8,
+    pub(crate) mask: u32,
+    pub(crate) value: u32,
 }
 
 /// Argument number `argument` equals `value`.
@@ -59,9 +59,9 @@ pub(crate) fn masked(argument: u8, mask: i32, value: i32) -> Test {
 /// One call: the first clause whose tests all hold answers, else `otherwise`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
-    number: i64,
-    clauses: Vec<(Vec<Test>, Answer)>,
-    otherwise: Answer,
+    pub(crate) number: i64,
+    pub(crate) clauses: Vec<(Vec<Test>, Answer)>,
+    pub(crate) otherwise: Answer,
 }
 
 impl Rule {

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// How readily the kernel ends a session's processes where memory runs out, from 0 to 1000.
-const OOM_SCORE: &str = "500";
+pub(crate) const OOM_SCORE: &str = "500";
 
 /// Shares of the account's limits that its user namespace may use.
 const WATCHES: [(&str, &str); 2] = [
@@ -124,6 +124,9 @@ pub fn build(spec: &JailSpec, keep: &[BorrowedFd<'_>]) -> Result<Role, Unfit> {
             "read the spec",
             "the spec is of another build: install provost and provost-worker from one release",
         ));
+    }
+    if spec.situation == Situation::Container {
+        return crate::container::build(spec, keep);
     }
     if spec.situation != Situation::Namespaces {
         return Err(Unfit::new(

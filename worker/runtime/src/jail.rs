@@ -2,18 +2,33 @@
 //! says ready, and from then on only carries out orders.
 
 use std::{
-    os::fd::{AsFd as _, BorrowedFd, IntoRawFd as _, OwnedFd},
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd as _, BorrowedFd, IntoRawFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::Path,
     process::ExitCode,
 };
 
-use protocol::{Exit, ROLE_HANDS, jail::JailSpec};
+use protocol::{
+    Exit, ROLE_HANDS,
+    jail::{CONTAINED, JailSpec, MEETING_INSIDE, MEETING_SOCKET, MEETING_SPEC},
+};
 use worker_jail::{Outside, Role, Unfit, View};
 
 use crate::{BUG, FAULT, Serve, UNFIT, spec};
 
-pub(crate) fn run(serve: Serve) -> ExitCode {
+/// Starts as `argument` says: born with its links and its spec, or in a container where it finds them.
+pub(crate) fn run(serve: Serve, argument: &str) -> ExitCode {
+    let born = if argument == CONTAINED {
+        meet()
+    } else {
+        worker_jail::take_standard()
+    };
     // Without its three descriptors it was started by a person; nobody hears more than the code.
-    let Ok([link, agent, descriptor]) = worker_jail::take_standard() else {
+    let Ok([link, agent, descriptor]) = born else {
         return ExitCode::from(BUG);
     };
     let spec: JailSpec = match spec::read(descriptor) {
@@ -34,6 +49,17 @@ pub(crate) fn run(serve: Serve) -> ExitCode {
         Ok(Role::PidOne(view)) => hands(view, &spec, link, agent, serve),
         Err(error) => unfit(link.as_fd(), &error),
     }
+}
+
+/// The same three descriptors in a container, whose engine passes none: the links by connecting, the
+/// hands link first, and the spec from a file. What the engine put on 0 to 2 leads to its log.
+fn meet() -> io::Result<[OwnedFd; 3]> {
+    worker_jail::null_standard()?;
+    let folder = Path::new(MEETING_INSIDE);
+    let spec = File::open(folder.join(MEETING_SPEC))?;
+    let socket = folder.join(MEETING_SOCKET);
+    let (hands, agent) = (UnixStream::connect(&socket)?, UnixStream::connect(&socket)?);
+    Ok([hands.into(), agent.into(), spec.into()])
 }
 
 /// Pid 1, from the finished view to its end.

@@ -50,11 +50,11 @@ struct Role {
 }
 
 /// All roles. A command's warden is no role of its own: hands forks it.
-const ROLES: [Role; 4] = [
+const ROLES: [Role; 5] = [
     Role {
         word: "jail",
         may: "builds the box, hands the set-up handle over, becomes hands: pid 1, which acts on orders only",
-        run: |parts, _| jail::run(parts.serve),
+        run: |parts, argument| jail::run(parts.serve, argument),
     },
     Role {
         word: "agent",
@@ -70,6 +70,14 @@ const ROLES: [Role; 4] = [
         word: "probe",
         may: "tries what must fail beside what must work, in the walls that its argument names",
         run: |_, argument| worker_jail::probe_role(argument).into(),
+    },
+    Role {
+        word: "seccomp",
+        may: "says the base filter in a container engine's words, and leaves",
+        run: |_, _| {
+            let text = format!("{}\n", worker_jail::profile());
+            write(&mut std::io::stdout().lock(), &text, 0)
+        },
     },
 ];
 
