@@ -245,6 +245,8 @@ bounds! {
     SQL_MEMORY: usize = 128 * 1024 * 1024, "128 MiB", "sorts in memory, as a reader may write nowhere";
     /// Largest value or row inside a query.
     SQL_VALUE: usize = 16 * 1024 * 1024, "16 MiB", "a document in a column; functions on it end in seconds";
+    /// How long a container engine may take for one call.
+    ENGINE_CALL: Duration = Duration::from_secs(20), "20 s", "a start takes a third of a second; a machine full of builds takes ten of them, an engine that hangs takes for ever";
     /// How long a session's end may take before it is killed.
     END_TIME: Duration = Duration::from_secs(3), "3 s", "wardens take milliseconds";
 }

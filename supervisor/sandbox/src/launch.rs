@@ -26,6 +26,7 @@ use rustix::{
 use serde::Serialize;
 
 use crate::{
+    docker::{ContainerFacts, EngineFault},
     process::{Process, readable},
     spawner,
     worker::WorkerBinary,
@@ -57,6 +58,8 @@ pub struct Facts {
     pub capabilities: String,
     /// What holds the box together.
     pub situation: Situation,
+    /// What a container engine said of it, where one has made it.
+    pub container: Option<ContainerFacts>,
 }
 
 /// Why no box stands. Nothing of it is left when this is returned.
@@ -76,6 +79,9 @@ pub enum LaunchError {
     /// The spec does not fit.
     #[error("cannot write the jail's spec: {0}")]
     Spec(FrameFault),
+    /// The container engine did not do its part.
+    #[error(transparent)]
+    Engine(#[from] EngineFault),
     /// This host cannot hold the box.
     #[error("cannot build the jail: {step}: {message}")]
     Unfit {
@@ -178,7 +184,7 @@ fn sealed(spec: &impl Serialize) -> Result<OwnedFd, LaunchError> {
 }
 
 /// Hears hello, the handle and ready, and nothing else.
-fn greet(
+pub(crate) fn greet(
     hands: &UnixStream,
     spec: &JailSpec,
     started: u32,
@@ -235,6 +241,7 @@ fn greet(
                         uid,
                         capabilities,
                         situation,
+                        container: None,
                     },
                     pidfd,
                 ));

@@ -2,13 +2,18 @@
 //!
 //! [`jail_spec`] says what a session will see; [`launch`] starts `provost-worker jail` with it and
 //! hands back two links and a [`Process`] to kill; [`run_reader`] sends a reader on one errand.
+//! Two backends stand behind [`Backend`]: [`Landlock`] has the box made of the kernel's own means,
+//! [`Docker`] has a container engine make it; the worker, its roles and its links are the same.
+//!
 //! All of it blocks, each wait within a bound, so a caller with an event loop calls it from a thread
 //! for blocking work.
 //!
 //! What is absent: policy, record, decisions, `fork`. The supervisor never forks itself: the one
 //! thread of `spawner` uses posix_spawn.
 
+mod backend;
 mod claim;
+mod docker;
 mod launch;
 mod link;
 mod process;
@@ -17,7 +22,11 @@ mod spawner;
 mod view;
 mod worker;
 
+pub use backend::{Backend, Landlock};
 pub use claim::{ClaimedUid, NoUid, free_uid};
+pub use docker::{
+    ContainerFacts, Docker, DockerPlan, Engine, EngineFault, EngineLook, Explainer, Swept, sweep,
+};
 pub use launch::{Facts, Jail, LaunchError, launch};
 pub use link::{pipe_pair, send_order};
 pub use process::{Process, Stuck};

@@ -12,16 +12,27 @@ use rustix::{
     process::{Signal, WaitId, WaitIdOptions},
 };
 
+use crate::docker::{Container, Explainer};
+
 /// The box did not end in time: a process of it hangs in the kernel.
 #[derive(Debug, thiserror::Error)]
 #[error("the jail did not end within {} s: a process of it hangs in the kernel (a stopped disk or network mount); the session is stuck", bounds::END_TIME.as_secs())]
 pub struct Stuck;
 
-/// The processes of a box: `jail`, which was started, and hands, whose pidfd came up at set-up.
+/// What stands around the processes.
+#[derive(Debug)]
+enum Around {
+    /// The process that was started here.
+    Child(Child),
+    /// A container, and its first process as this one sees it.
+    Container(Box<Container>, u32),
+}
+
+/// The processes of a box: what was started, and hands, whose pidfd came up at set-up.
 /// Dropping it kills.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    around: Around,
     hands: Option<OwnedFd>,
     ended: bool,
 }
@@ -29,9 +40,26 @@ pub struct Process {
 impl Process {
     pub(crate) fn new(child: Child) -> Self {
         Self {
-            child,
+            around: Around::Child(child),
             hands: None,
             ended: false,
+        }
+    }
+
+    pub(crate) fn contained(container: Container, pid: u32, hands: OwnedFd) -> Self {
+        Self {
+            around: Around::Container(Box::new(container), pid),
+            hands: Some(hands),
+            ended: false,
+        }
+    }
+
+    /// Tells how it ended, where a container engine knows; also after it was killed.
+    #[must_use]
+    pub fn explainer(&self) -> Option<Explainer> {
+        match &self.around {
+            Around::Child(_) => None,
+            Around::Container(container, _) => Some(container.explainer()),
         }
     }
 
@@ -42,7 +70,10 @@ impl Process {
     /// Pid of the process that was started, on the host.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        match &self.around {
+            Around::Child(child) => child.id(),
+            Around::Container(_, pid) => *pid,
+        }
     }
 
     /// The pidfd of hands: readable when hands, and with it everything in the box, has ended.
@@ -74,21 +105,37 @@ impl Process {
     /// [`Stuck`] when something survives that long.
     pub fn kill(&mut self) -> Result<(), Stuck> {
         if self.ended {
+            self.remove();
             return Ok(());
         }
         // Pid 1 first: with it the kernel ends all its namespace. An error means that it is gone.
         if let Some(hands) = &self.hands {
             let _ = rustix::process::pidfd_send_signal(hands, Signal::KILL);
         }
-        let _ = self.child.kill();
-        self.wait()
+        if let Around::Child(child) = &mut self.around {
+            let _ = child.kill();
+        }
+        let ended = self.wait();
+        self.remove();
+        ended
+    }
+
+    /// Takes away what an engine keeps of a box that has ended, and ends one that has not.
+    fn remove(&mut self) {
+        if let Around::Container(container, _) = &mut self.around {
+            container.remove();
+        }
     }
 
     /// How `jail` left, for people; kills what is left of it.
     pub(crate) fn how_it_left(&mut self) -> String {
+        let Around::Child(child) = &mut self.around else {
+            let told = self.explainer().and_then(|explainer| explainer.explain());
+            return told.unwrap_or_else(|| "it closed its link and stays".to_owned());
+        };
         let deadline = Instant::now() + bounds::END_TIME;
         loop {
-            match self.child.try_wait() {
+            match child.try_wait() {
                 Ok(Some(status)) => {
                     self.ended = self.hands.is_none();
                     return status.to_string();
@@ -116,9 +163,14 @@ impl Process {
                 WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
             );
         }
+        let Around::Child(child) = &mut self.around else {
+            // Its first process is the engine's to reap.
+            self.ended = true;
+            return true;
+        };
         loop {
             // An error is ECHILD: somebody else reaped it.
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if !matches!(child.try_wait(), Ok(None)) {
                 self.ended = true;
                 return true;
             }

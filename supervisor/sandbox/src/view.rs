@@ -7,7 +7,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use policies::Settings;
+use policies::{Backend, Settings};
 use protocol::{
     BUILD, SessionId, bounds,
     jail::{Domain, Identity, JailLimits, JailSpec, Mount, Situation, WORKER_INSIDE},
@@ -221,6 +221,18 @@ fn view(
 ) -> Result<JailSpec, ViewError> {
     let workspace = checked_workspace(place)?;
     let home = home_inside(&workspace, place.home);
+    // A container's programs are its image's; nothing of this host's stands for them.
+    let contained = place.settings.confinement.backend == Backend::Docker;
+    let image = Host {
+        trees: PROGRAM_FOLDERS.map(str::to_owned).into(),
+        ..Host::default()
+    };
+    let empty = Host::default();
+    let (host, taken) = if contained {
+        (&empty, &image)
+    } else {
+        (host, host)
+    };
     let filesystem = &place.settings.filesystem;
 
     let mut mounts = Vec::new();
@@ -256,7 +268,9 @@ fn view(
     mounts.push(tmpfs("/dev/shm", bounds::SHM, 0o1777));
     mounts.push(Mount::Proc);
     mounts.push(tmpfs("/tmp", bounds::TMP, 0o1777));
-    mounts.push(link("/var/tmp", "/tmp"));
+    if !contained {
+        mounts.push(link("/var/tmp", "/tmp"));
+    }
     // HOME before everything that may lie below it.
     mounts.push(tmpfs(&home, bounds::TMP, 0o700));
     let mut writable = vec![workspace.clone(), "/tmp".to_owned(), home.clone()];
@@ -273,7 +287,7 @@ fn view(
             // Already writable, and private but for the workspace.
             continue;
         }
-        let taken = host.trees.iter().map(String::as_str).chain(RESERVED);
+        let taken = taken.trees.iter().map(String::as_str).chain(RESERVED);
         if taken.into_iter().any(|kept| below(folder, kept)) || below(&workspace, folder) {
             return Err(wrong(
                 "the view has something else there: choose a folder of its own",
@@ -299,6 +313,10 @@ fn view(
     mounts.push(Mount::Worker);
 
     let mut exec = host.trees.clone();
+    if contained {
+        // Programs of an image lie wherever it has put them.
+        exec.push("/".to_owned());
+    }
     exec.extend(listed.iter().map(|(_, target)| target.clone()));
     exec.extend(writable.iter().cloned());
     exec.push(WORKER_INSIDE.to_owned());
@@ -308,10 +326,12 @@ fn view(
     Ok(JailSpec {
         build: BUILD.to_owned(),
         session: place.session.clone(),
-        situation: if place.settings.confinement.namespaces {
-            Situation::Namespaces
-        } else {
-            Situation::Landlock
+        situation: match place.settings.confinement {
+            _ if contained => Situation::Container,
+            policies::Confinement {
+                namespaces: true, ..
+            } => Situation::Namespaces,
+            policies::Confinement { .. } => Situation::Landlock,
         },
         identity: place.identity,
         view: mounts,
