@@ -117,6 +117,27 @@ pub(super) struct Clash {
     pub(super) message: String,
 }
 
+/// What of a box does not go together.
+fn unfit(confinement: &crate::Confinement) -> Option<String> {
+    let message = match (
+        confinement.backend,
+        &confinement.image,
+        &confinement.runtime,
+    ) {
+        (Backend::Docker, None, _) => {
+            "`backend = \"docker\"` needs an image that the engine has: `image = \"NAME\"` in [confinement]"
+        }
+        (Backend::Landlock, Some(_), _) => {
+            "`image` is for the backend docker: say `backend = \"docker\"` in [confinement], or leave it out"
+        }
+        (Backend::Landlock, _, Some(_)) => {
+            "`runtime` is for the backend docker: say `backend = \"docker\"` in [confinement], or leave it out"
+        }
+        (Backend::Docker, Some(_), _) | (Backend::Landlock, None, None) => return None,
+    };
+    Some(message.to_owned())
+}
+
 /// Joins the layers, outermost first.
 pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
     let words = || layers.iter().map(|(_, word)| word);
@@ -155,8 +176,13 @@ pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
     confinement.backend = outer()
         .find_map(|word| word.backend)
         .unwrap_or(confinement.backend);
-    confinement.image = outer().find_map(|word| word.image.clone());
-    confinement.runtime = outer().find_map(|word| word.runtime.clone());
+    // An empty word takes back what a file that is extended has said.
+    let named = |word: Option<String>| word.filter(|word| !word.is_empty());
+    confinement.image = named(outer().find_map(|word| word.image.clone()));
+    confinement.runtime = named(outer().find_map(|word| word.runtime.clone()));
+    if let Some(message) = unfit(&confinement) {
+        clashes.push(Clash { at: None, message });
+    }
     confinement.workspace = outer().find_map(|word| word.workspace);
     confinement.namespaces = outer()
         .find_map(|word| word.namespaces)

@@ -271,16 +271,35 @@ pub struct Certificate {
     pub abi: u32,
     /// Landlock errata bits.
     pub errata: u32,
-    /// `landlock`.
+    /// `landlock` or `docker`.
     pub backend: String,
-    /// `A` (namespaces) or `B`.
+    /// `A` (namespaces), `B` (Landlock alone) or `C` (a container).
     pub situation: String,
     /// User id inside.
     pub uid: u32,
     /// Effective capabilities, hex.
     pub capabilities: String,
+    /// The container, where an engine has made the box.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
     /// Every right of the policy.
     pub rights: Vec<RightState>,
+}
+
+/// What the container engine said of a session's box.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Container {
+    /// The engine's version.
+    pub engine: String,
+    /// The OCI runtime.
+    pub runtime: String,
+    /// The image as it was asked for.
+    pub image: String,
+    /// The image's own id, a digest.
+    pub image_id: String,
+    /// What the engine may do on this host beyond what was asked of it.
+    pub engine_access: String,
 }
 
 /// One right's state.
@@ -323,6 +342,16 @@ impl Certificate {
             held.len(),
             held.len() + missing.len()
         );
+        if let Some(container) = &self.container {
+            line.push_str(&format!(
+                " · image {} ({}) · runtime {} · engine {}, access: {}",
+                container.image,
+                container.image_id,
+                container.runtime,
+                container.engine,
+                container.engine_access
+            ));
+        }
         if !missing.is_empty() {
             let names: Vec<_> = missing.iter().map(|state| state.right.as_str()).collect();
             line.push_str(&format!(" · NOT held: {}", names.join(", ")));

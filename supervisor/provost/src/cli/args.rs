@@ -152,6 +152,15 @@ pub(crate) struct SetupArgs {
     /// How an ask is answered: onRequest, auto, acceptEdits, bypass, never, granular [default: the policy's]
     #[arg(long, value_name = "M")]
     pub(crate) mode: Option<String>,
+    /// How the box is made: landlock, docker [default: the policy's]
+    #[arg(long, value_name = "B")]
+    pub(crate) backend: Option<String>,
+    /// The image of the backend docker, by name or digest; never pulled [default: the policy's]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+    /// The OCI runtime of the backend docker, as the engine knows it [default: the policy's]
+    #[arg(long, value_name = "R")]
+    pub(crate) runtime: Option<String>,
     /// Declare a SQLite database that run_sql can query; may be given again
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) database: Vec<String>,

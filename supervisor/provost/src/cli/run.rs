@@ -39,6 +39,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
     let places = own_places()?;
     take_over(&places)?;
     let setup = setup::setup(&args.setup, &places)?;
+    session::sweep_containers(&places, &setup.policy.settings)?;
     let wall = args.timeout.as_deref().map(setup::seconds).transpose()?;
     let wall = wall.unwrap_or(setup.policy.settings.limits.wall);
     let script = args
@@ -130,6 +131,7 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
             .is_none_or(|error| !error.starts_with("unknown") && error != "cancelled"),
         _ => false,
     };
+    session::sweep_containers(&places, &saved.setup.policy.settings)?;
     let done = entries.iter().filter(answered).count();
     let asked = Asked {
         model: None,

@@ -88,6 +88,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
     }
     let places = own_places()?;
     let setup = setup::setup(args, &places)?;
+    session::sweep_containers(&places, &setup.policy.settings)?;
     let script = script(tool, &input);
     let asked = Asked {
         model: None,

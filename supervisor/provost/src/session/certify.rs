@@ -8,9 +8,9 @@ use protocol::{
     CommandId, Digest, Floor, Order, Probe, ProbeDomain, Right,
     jail::{JailSpec, ProbePlan, Situation},
 };
-use supervisor_core::{Certificate, RightState};
+use supervisor_core::{Certificate, Container, RightState};
 use supervisor_record::Places;
-use supervisor_sandbox::{Facts, WorkerBinary};
+use supervisor_sandbox::{ContainerFacts, Facts, WorkerBinary};
 use tokio::{io::AsyncReadExt as _, net::unix::pipe};
 
 use super::{bait::Bait, links::Hands, now_ms};
@@ -132,7 +132,19 @@ fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Cert
         situation: at.facts.situation.letter().to_owned(),
         uid: at.facts.uid,
         capabilities: at.facts.capabilities.clone(),
+        container: at.facts.container.as_ref().map(container),
         rights: rights.collect(),
+    }
+}
+
+/// What the engine said of the box.
+fn container(facts: &ContainerFacts) -> Container {
+    Container {
+        engine: facts.engine.clone(),
+        runtime: facts.runtime.clone(),
+        image: facts.image.clone(),
+        image_id: facts.image_id.clone(),
+        engine_access: facts.access.clone(),
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Frame {
     pub(crate) limits: CommandLimits,
     /// Bytes of output that are kept.
     pub(crate) output: u64,
+    /// The shell and its arguments before the line; `None` where the box has none.
+    pub(crate) shell: Option<Vec<String>>,
 }
 
 /// The commands of a session.
@@ -149,6 +151,12 @@ impl Commands {
         &self,
         order: RunCommand,
     ) -> std::io::Result<(Rc<Live>, Ordered, pipe::Receiver, Duration)> {
+        let shell = self.frame.shell.as_deref().ok_or_else(|| {
+            std::io::Error::new(
+                std::io::ErrorKind::NotFound,
+                "the session's image has neither /bin/bash nor /bin/sh: choose one with a shell for tasks that run commands; the file tools work",
+            )
+        })?;
         let (read, write) = supervisor_sandbox::pipe_pair()?;
         let input = order
             .stdin
@@ -157,15 +165,7 @@ impl Commands {
             .transpose()?;
         let spawn = Spawn {
             command: order.command.clone(),
-            argv: [
-                "/bin/bash",
-                "--noprofile",
-                "--norc",
-                "-c",
-                order.line.as_str(),
-            ]
-            .map(str::to_owned)
-            .into(),
+            argv: [shell, &[order.line]].concat(),
             cwd: self.frame.cwd.clone(),
             env: self.frame.env.clone(),
             domain: self.frame.domain.clone(),

@@ -8,6 +8,7 @@ use protocol::{
     phase::{HandsPhase, hands_may},
 };
 use supervisor_core::Message;
+use supervisor_sandbox::Explainer;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{UnixStream, unix::OwnedReadHalf, unix::OwnedWriteHalf},
@@ -117,6 +118,22 @@ impl AgentSpeaker {
     }
 }
 
+/// That hands is gone; a container engine knows more about it.
+async fn gone(explainer: Option<Explainer>) -> Message {
+    let Some(explainer) = explainer else {
+        return Message::HandsGone;
+    };
+    // It waits a moment for the engine, so not here.
+    let told = tokio::task::spawn_blocking(move || explainer.explain()).await;
+    match told.ok().flatten() {
+        Some(what) => Message::Fault {
+            link: "hands",
+            what,
+        },
+        None => Message::HandsGone,
+    }
+}
+
 /// What waits for hands' answers.
 #[derive(Debug, Default)]
 struct Waiting {
@@ -152,6 +169,7 @@ impl Hands {
     pub(crate) fn start(
         link: std::os::unix::net::UnixStream,
         inbox: Inbox,
+        explainer: Option<Explainer>,
     ) -> std::io::Result<Self> {
         link.set_nonblocking(true)?;
         let reading = UnixStream::from_std(link.try_clone()?)?;
@@ -160,18 +178,18 @@ impl Hands {
             waiting: Rc::default(),
         };
         let ears = hands.clone();
-        tokio::task::spawn_local(async move { ears.hear(reading, inbox).await });
+        tokio::task::spawn_local(async move { ears.hear(reading, inbox, explainer).await });
         Ok(hands)
     }
 
-    async fn hear(self, mut link: UnixStream, inbox: Inbox) {
+    async fn hear(self, mut link: UnixStream, inbox: Inbox, explainer: Option<Explainer>) {
         let mut decoder = Decoder::new(bounds::FRAME);
         let mut chunk = vec![0_u8; 64 * 1024];
         loop {
             // A plain read: a descriptor that was sent with the bytes is closed by the kernel.
             let got = match link.read(&mut chunk).await {
                 Ok(0) | Err(_) => {
-                    let _ = inbox.send(Message::HandsGone);
+                    let _ = inbox.send(gone(explainer).await);
                     return;
                 }
                 Ok(got) => got,

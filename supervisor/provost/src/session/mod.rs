@@ -1,5 +1,6 @@
 //! A session from its plan to its bill: places, copy, jail, certificate, the loop, the end.
 
+mod backend;
 mod bait;
 mod capture;
 mod certify;
@@ -13,6 +14,7 @@ mod place;
 mod queries;
 pub(crate) mod review;
 pub(crate) mod setup;
+mod shell;
 mod spans;
 mod store;
 
@@ -22,14 +24,18 @@ use std::{
 };
 
 use policies::tools::Tool;
-use protocol::{CommandLimits, Hello, Reply, SessionId, Welcome, bounds, jail::JailSpec};
+use protocol::{
+    CommandLimits, Hello, Reply, SessionId, Welcome, bounds,
+    jail::{JailSpec, Situation},
+};
 use serde::{Deserialize, Serialize};
 use supervisor_core::{Certificate, Config, Entry, Session, Tick};
 use supervisor_providers::{Providers, Vault};
 use supervisor_record::History;
-use supervisor_sandbox::{Jail, WorkerBinary, command_environment};
+use supervisor_sandbox::{Backend, Jail, WorkerBinary, command_environment};
 use tokio::sync::mpsc;
 
+pub(crate) use backend::sweep as sweep_containers;
 pub(crate) use certify::held_by;
 pub(crate) use conduct::Conducted;
 pub(crate) use heads::Heads;
@@ -128,12 +134,14 @@ async fn run_in(
     }
     let spec = place.spec(&plan.saved)?;
     let worker = Arc::clone(&place.worker);
-    let jail = launch(&spec, &worker).await?;
+    let backend = backend::of(&place.places, &plan.saved.setup.policy.settings)?;
+    let jail = launch(backend, &spec, &worker).await?;
     let (inbox, messages) = mpsc::unbounded_channel();
     let lost =
         |error: std::io::Error| Failure::new(REFUSED_AT_START, format!("a link failed: {error}"));
     let hands_link = jail.hands.try_clone().map_err(lost)?;
-    let hands = links::Hands::start(hands_link, inbox.clone()).map_err(lost)?;
+    let explainer = jail.process.explainer();
+    let hands = links::Hands::start(hands_link, inbox.clone(), explainer).map_err(lost)?;
     let nonce = place::random_hex(16)?;
     let certificate = certify::certify(
         &hands,
@@ -195,7 +203,7 @@ async fn run_in(
         model: saved.model.clone(),
         seed: place::random_hex(32)?,
     };
-    let frame = commands::Frame {
+    let mut frame = commands::Frame {
         cwd: spec.workspace.clone(),
         env: command_environment(&spec),
         domain: spec.ceiling.clone(),
@@ -206,7 +214,11 @@ async fn run_in(
             open_files: spec.limits.open_files,
         },
         output: saved.setup.policy.settings.limits.output,
+        shell: None,
     };
+    frame.shell = shell::find(&hands, &frame, spec.situation)
+        .await
+        .map_err(|why| Failure::new(REFUSED_AT_START, why))?;
     jail.agent.set_nonblocking(true).map_err(lost)?;
     let agent = jail
         .agent
@@ -265,13 +277,15 @@ pub(crate) fn trial(
     let spec = place::trial_spec(places, policy, identity, folder)?;
     let worker = Arc::new(worker);
     let proven = async {
-        let jail = launch(&spec, &worker).await?;
+        let backend = backend::of(places, &policy.settings)?;
+        let jail = launch(backend, &spec, &worker).await?;
         let lost = |error: std::io::Error| {
             Failure::new(REFUSED_AT_START, format!("a link failed: {error}"))
         };
         let (inbox, _messages) = mpsc::unbounded_channel();
         let link = jail.hands.try_clone().map_err(lost)?;
-        let hands = links::Hands::start(link, inbox).map_err(lost)?;
+        let explainer = jail.process.explainer();
+        let hands = links::Hands::start(link, inbox, explainer).map_err(lost)?;
         let at = certify::Circumstances {
             places,
             spec: &spec,
@@ -297,10 +311,13 @@ pub(crate) fn trial(
 }
 
 /// Starts the jail on a thread that may block.
-async fn launch(spec: &JailSpec, worker: &Arc<WorkerBinary>) -> Result<Jail, Failure> {
+async fn launch(
+    backend: Arc<dyn Backend>,
+    spec: &JailSpec,
+    worker: &Arc<WorkerBinary>,
+) -> Result<Jail, Failure> {
     let (spec, worker) = (spec.clone(), Arc::clone(worker));
-    let launched =
-        tokio::task::spawn_blocking(move || supervisor_sandbox::launch(&spec, &worker)).await;
+    let launched = tokio::task::spawn_blocking(move || backend.launch(&spec, &worker)).await;
     let launched =
         launched.map_err(|error| Failure::new(BUG, format!("the launch failed: {error}")))?;
     launched.map_err(|error| {
@@ -354,9 +371,17 @@ fn refuse_if_broken(certificate: &Certificate, store: &Store) -> Result<(), Fail
         .help("`provost doctor` names a remedy; a right may be made `preferred` in [confinement.rights] of a policy"))
 }
 
+/// The same of an image, which nobody has looked into: absent ones hold nothing.
+const IMAGE_SYSTEM: [&str; 8] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc",
+];
+
 /// Read-only system folders of a view.
 fn system(spec: &JailSpec) -> Vec<String> {
     use protocol::jail::Mount;
+    if spec.situation == Situation::Container {
+        return IMAGE_SYSTEM.map(str::to_owned).into();
+    }
     let places = spec.view.iter().filter_map(|mount| match mount {
         Mount::ReadOnly { target, .. }
         | Mount::Link { target, .. }

@@ -58,8 +58,10 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
             ));
         }
     }
+    let said = confinement_of(args)?;
     let (mut policy, mode, notices) =
-        policy(&args.policy, args.mode.as_deref(), &workspace, places)?;
+        policy_with(&args.policy, args.mode.as_deref(), &workspace, places, said)?;
+    obeyed(args, &policy.settings.confinement)?;
     built(&policy.settings.confinement)?;
     let databases = databases(&mut policy, &args.database, &workspace)?;
     let mut hide = policy.settings.filesystem.hide.clone();
@@ -83,7 +85,6 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
 /// Refuses what a policy may say and this release does not build.
 fn built(confinement: &policies::Confinement) -> Result<(), Failure> {
     let missing = match (confinement.backend, confinement.workspace) {
-        (policies::Backend::Docker, _) => "backend = \"docker\"",
         (_, Some(policies::WorkspaceMode::Overlay)) => "workspace = \"overlay\"",
         (_, Some(policies::WorkspaceMode::Direct)) => "workspace = \"direct\"",
         _ => return Ok(()),
@@ -126,6 +127,70 @@ pub(crate) fn policy(
     workspace: &Path,
     places: &Places,
 ) -> Result<(Policy, Mode, Vec<String>), Failure> {
+    policy_with(name, mode, workspace, places, None)
+}
+
+/// What the command line says of the box, as the last word of the user's own layer.
+fn confinement_of(args: &SetupArgs) -> Result<Option<Source>, Failure> {
+    let mut text = String::from("version = 1\n[confinement]\n");
+    let backend = args.backend.as_deref();
+    if let Some(word) = backend {
+        if ![policies::Backend::Landlock, policies::Backend::Docker]
+            .iter()
+            .any(|known| known.as_str() == word)
+        {
+            return Err(Failure::new(USAGE, format!("no backend `{word}`"))
+                .help("the backends are landlock, docker"));
+        }
+        text.push_str(&format!("backend = \"{word}\"\n"));
+    }
+    for (key, given) in [("image", &args.image), ("runtime", &args.runtime)] {
+        // Without the backend that they are for, a policy's own do not count.
+        let unset = (backend == Some("landlock")).then_some("");
+        if let Some(word) = given.as_deref().or(unset) {
+            if word
+                .chars()
+                .any(|c| c.is_control() || c == '"' || c == '\\')
+            {
+                return Err(Failure::new(USAGE, format!("--{key}: `{word}` is no name")));
+            }
+            text.push_str(&format!("{key} = \"{word}\"\n"));
+        }
+    }
+    Ok((text.lines().count() > 2).then(|| Source {
+        name: "the command line".to_owned(),
+        text,
+        layer: LayerName::User,
+    }))
+}
+
+/// An organisation's word on the box stands over the command line's, and that is said.
+fn obeyed(args: &SetupArgs, confinement: &policies::Confinement) -> Result<(), Failure> {
+    let in_force = [
+        ("backend", &args.backend, Some(confinement.backend.as_str())),
+        ("image", &args.image, confinement.image.as_deref()),
+        ("runtime", &args.runtime, confinement.runtime.as_deref()),
+    ];
+    for (key, asked, found) in in_force {
+        if let Some(asked) = asked
+            && Some(asked.as_str()) != found
+        {
+            let found = found.unwrap_or("none");
+            let message =
+                format!("--{key} {asked}: `{ORGANISATION_POLICY}` says {found}, and decides");
+            return Err(Failure::new(CONFIG, message).help(format!("leave --{key} out")));
+        }
+    }
+    Ok(())
+}
+
+fn policy_with(
+    name: &str,
+    mode: Option<&str>,
+    workspace: &Path,
+    places: &Places,
+    said: Option<Source>,
+) -> Result<(Policy, Mode, Vec<String>), Failure> {
     let mut notices = Vec::new();
     let find = |name: &str| find(name, places);
     let user = find(name).ok_or_else(|| {
@@ -143,6 +208,7 @@ pub(crate) fn policy(
         });
     }
     sources.push(user);
+    sources.extend(said);
     let without_project = load(&sources, &find)?;
     let file = workspace.join(PROJECT_POLICY);
     let mut policy = without_project.clone();

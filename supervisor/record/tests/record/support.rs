@@ -84,6 +84,7 @@ pub(crate) fn certificate() -> Entry {
         situation: "A".into(),
         uid: 1000,
         capabilities: "0".into(),
+        container: None,
         rights: Vec::new(),
     }))
 }
