@@ -235,6 +235,7 @@ impl Hands {
             hands,
             read: &self.spec.agent_read,
             pretend_abi: self.spec.pretend_abi,
+            situation: self.spec.situation,
         };
         let walls = probe::encode(&charge, plan).map_err(|error| failed(&error, "the probe"))?;
         match domain {

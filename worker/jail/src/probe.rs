@@ -20,7 +20,10 @@ use nix::{
     },
     unistd::{Pid, alarm, pipe2},
 };
-use protocol::{Probe, ProbeDomain, jail::ProbePlan};
+use protocol::{
+    Probe, ProbeDomain,
+    jail::{ProbePlan, Situation},
+};
 
 use crate::{
     agent,
@@ -41,7 +44,14 @@ pub(crate) struct Charge<'a> {
     pub(crate) read: &'a [String],
     /// The pretended ABI.
     pub(crate) pretend_abi: Option<u32>,
+    /// What holds the box together.
+    pub(crate) situation: Situation,
 }
+
+/// What commands can do in a container: see that the session's other processes are there, and their
+/// arguments. An engine's proc has no `hidepid`, and none of our own can be laid over it. Neither holds
+/// a secret; processes outside the container are in another pid namespace.
+const SEEN_IN_CONTAINERS: &str = "see.hands";
 
 /// The role's argument.
 pub(crate) fn encode(charge: &Charge<'_>, plan: &ProbePlan) -> io::Result<String> {
@@ -50,6 +60,7 @@ pub(crate) fn encode(charge: &Charge<'_>, plan: &ProbePlan) -> io::Result<String
         charge.hands,
         charge.read,
         charge.pretend_abi,
+        charge.situation,
         plan,
     );
     serde_json::to_string(&charge).map_err(Into::into)
@@ -60,8 +71,17 @@ pub(crate) fn encode(charge: &Charge<'_>, plan: &ProbePlan) -> io::Result<String
 /// output in a command's. Gives the exit code: 0, 70 if it could not try, 77 if a wall is missing.
 #[must_use]
 pub fn probe_role(argument: &str) -> u8 {
-    type Told = (ProbeDomain, i32, Vec<String>, Option<u32>, ProbePlan);
-    let Ok((domain, hands, read, pretend, plan)) = serde_json::from_str::<Told>(argument) else {
+    type Told = (
+        ProbeDomain,
+        i32,
+        Vec<String>,
+        Option<u32>,
+        Situation,
+        ProbePlan,
+    );
+    let Ok((domain, hands, read, pretend, situation, plan)) =
+        serde_json::from_str::<Told>(argument)
+    else {
         return 70;
     };
     let out = match domain {
@@ -77,7 +97,13 @@ pub fn probe_role(argument: &str) -> u8 {
         ProbeDomain::Agent => Raise::AgentFilter,
         ProbeDomain::Command | ProbeDomain::Outside => Raise::Nothing,
     };
-    match try_all(domain, hands, &plan, raise).and_then(|probes| write(&probes, out)) {
+    let found = try_all(domain, hands, &plan, raise).and_then(|mut probes| {
+        if situation == Situation::Container && domain == ProbeDomain::Command {
+            probes.retain(|probe| probe.case != SEEN_IN_CONTAINERS);
+        }
+        write(&probes, out)
+    });
+    match found {
         Ok(()) => 0,
         Err(_) => 70,
     }

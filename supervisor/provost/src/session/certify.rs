@@ -156,6 +156,9 @@ fn is_held(right: Right, probes: &[Probe]) -> bool {
 
 /// What enforces a right, for people: the table of the Landlock backend.
 pub(crate) fn held_by(right: Right, situation: Situation) -> &'static str {
+    if situation == Situation::Container {
+        return held_in_container(right);
+    }
     match (right, situation == Situation::Namespaces) {
         (Right::FilesRead | Right::FilesWrite, true) => "mount view + Landlock",
         (Right::FilesRead | Right::FilesWrite, false) => "Landlock",
@@ -182,6 +185,29 @@ pub(crate) fn held_by(right: Right, situation: Situation) -> &'static str {
         (Right::Devices, true) => "mount view + no capabilities",
         (Right::Devices, false) => "Landlock + no capabilities",
         (Right::Memory | Right::Processes | Right::Cpu | Right::Disk, _) => "limits",
+    }
+}
+
+/// Column C of the table: what the engine makes, and the same layers within.
+fn held_in_container(right: Right) -> &'static str {
+    match right {
+        Right::FilesRead | Right::FilesWrite => "container's mounts + Landlock",
+        Right::FilesMeta => "container's mounts, read-only",
+        Right::FilesHidden => "left out of the copy",
+        Right::NetTcp | Right::NetUdp => "container's network (none) + Landlock",
+        Right::NetUnixPath => "container's mounts",
+        Right::NetUnixAbstract => "container's network (none) + Landlock scope",
+        Right::ProcSignal => "container's pids + Landlock scope",
+        Right::ProcTrace => "Landlock domains + seccomp",
+        Right::ProcSee => "container's pids (its own see each other)",
+        Right::ProcLimits => "seccomp",
+        Right::Exec => "seccomp + Landlock (agent)",
+        Right::Terminal => "own session + seccomp",
+        Right::Syscalls => "seccomp twice + no capabilities",
+        Right::Ipc => "container's ipc + seccomp",
+        Right::Devices => "container's devices + no capabilities",
+        Right::Memory | Right::Processes | Right::Cpu => "container's cgroup",
+        Right::Disk => "limits",
     }
 }
 

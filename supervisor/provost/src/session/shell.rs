@@ -32,7 +32,7 @@ pub(super) async fn find(
     for (number, shell) in SHELLS.into_iter().enumerate() {
         let mut argv = owned(shell);
         argv.push(":".to_owned());
-        if works(hands, frame, &format!("shell-{number}"), argv).await? {
+        if works(hands, frame, &format!("sh{number}"), argv).await? {
             return Ok(Some(owned(shell)));
         }
     }
