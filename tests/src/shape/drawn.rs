@@ -115,7 +115,8 @@ pub const CEILINGS: &[Ceiling] = &[
     },
     Ceiling {
         name: "worker-jail",
-        lines: 5_500,
+        // A third of the last rise is names: the base filter in a container engine's words.
+        lines: 6_500,
         unsafe_places: 40,
         direct: 6,
         reached: 45,
