@@ -1,5 +1,5 @@
 //! Each attack × where it is tried: inside a session of root, inside a session of an ordinary account,
-//! and bare. Inside it must be refused; bare it must work where only a layer of ours refuses it, or the
+//! inside a container, and bare. Inside it must be refused; bare it must work where only a layer of ours refuses it, or the
 //! case is broken. Names hold the ids of the fault cases that they stand for.
 
 #[cfg(test)]
@@ -35,8 +35,9 @@ mod conformance {
     use provost_tests::{
         conform::{self, Bare, Ground},
         harness::{
-            Account, Done, Live, Place, fail, is_root, must, processes_of, settled, skipped, some,
-            until,
+            Account, Done, Live, Place,
+            engine::{IMAGE, has_engine},
+            fail, is_root, must, processes_of, settled, skipped, some, until,
         },
         lies,
     };
@@ -152,18 +153,29 @@ mod conformance {
 
         /// The session's command, as somebody starts it who has secrets and open files.
         fn session(&self, line: &str) -> Command {
+            self.session_by(line, &[])
+        }
+
+        /// The same with more arguments.
+        fn session_by(&self, line: &str, more: &[&str]) -> Command {
             let input = json!({ "command": line, "timeout_s": 90 }).to_string();
             let mut command = self.place.command(["tools", "call", "bash", "--input"]);
             command.arg(input).arg("--workspace").arg(self.place.work());
+            command.args(more);
             command.env(MARKER.0, MARKER.1);
             command
         }
 
         /// Tries the attacks in one session; the supervisor itself is what they aim at.
         fn inside(&self, names: &[&str]) -> Column {
+            self.inside_by(names, &[])
+        }
+
+        /// The same in a box that these arguments ask for.
+        fn inside_by(&self, names: &[&str], more: &[&str]) -> Column {
             let leak = leaked();
             let line = "until test -e go; do sleep 0.05; done; sh run.sh";
-            let live = Live::start(self.session(line));
+            let live = Live::start(self.session_by(line, more));
             let tree = self.tree();
             let mut ground = self.ground.clone();
             ground.plan.supervisor_pid = i32::try_from(live.pid()).unwrap_or(i32::MAX);
@@ -339,6 +351,16 @@ mod conformance {
             let _ = skipped(false, "the column `A root` needs root");
             Scene::new(Account::Own)
         };
+        let contained = has_engine().then(|| Scene::new(Account::Own));
+        if let Some(scene) = &contained {
+            let docker = ["--backend", "docker", "--image", IMAGE];
+            columns.push(("C", scene.inside_by(&names, &docker)));
+            assert_eq!(
+                scene.reached.load(Ordering::SeqCst),
+                0,
+                "something reached the host"
+            );
+        }
         columns.push(("bare", account.bare(&names)));
         assert!(
             account.reached.load(Ordering::SeqCst) > 0,
@@ -361,7 +383,10 @@ mod conformance {
                 let cannot = is_bare && name == "setuid-file" && !is_root();
                 let cannot = cannot
                     || (is_bare && name == "segments-of-host" && account.ground.segment.is_none());
+                // An engine's proc has no `hidepid`: a session's own processes see each other, and no more.
+                let seen = *title == "C" && name == "see-hands";
                 let word = match (is_bare, came.refused, bare) {
+                    (false, false, _) if seen => "seen",
                     (false, true, _) => "refused",
                     (false, false, _) => "GOT THROUGH",
                     (true, false, _) => "works",

@@ -1,6 +1,7 @@
 //! What the tests of the whole stand on: the built programs in a place of their own, as root and as an
 //! ordinary account, and a look at everything that a session may leave behind.
 
+pub mod engine;
 mod live;
 mod memory;
 mod place;

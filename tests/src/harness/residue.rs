@@ -94,7 +94,8 @@ pub(super) fn of(root: &Path) -> Vec<String> {
     }
     look(&root.join("run"), &mut left, &|name| {
         let id = name.strip_prefix("uids/").unwrap_or("x");
-        ["uids", "operators"].contains(&name) || id.bytes().all(|byte| byte.is_ascii_digit())
+        ["uids", "operators", "containers"].contains(&name)
+            || id.bytes().all(|byte| byte.is_ascii_digit())
     });
     look(&root.join("state"), &mut left, &documented);
     for folder in ["work", "config"] {

@@ -12,7 +12,7 @@ use protocol::{
 use serde_json::json;
 use supervisor_core::{Certificate, RightState};
 use supervisor_record::Places;
-use supervisor_sandbox::{ClaimedUid, find_worker, free_uid};
+use supervisor_sandbox::{ClaimedUid, Engine, EngineFault, EngineLook, find_worker, free_uid};
 
 use super::args::DoctorArgs;
 use crate::{
@@ -55,13 +55,20 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
             (right, floor.unwrap_or(Floor::Required), state)
         })
         .collect();
+    let engine = Engine::find().and_then(|engine| {
+        let look = engine.look()?;
+        Ok((engine.socket().display().to_string(), look))
+    });
     let starts = proven
         .as_ref()
         .is_ok_and(|certificate| certificate.broken().next().is_none());
     if args.json {
-        output::out(&format!("{}\n", as_json(&path, &proven, &rights, starts)));
+        output::out(&format!(
+            "{}\n",
+            as_json(&path, &engine, &proven, &rights, starts)
+        ));
     } else {
-        tell(&path, &proven, &rights);
+        tell(&path, &engine, &proven, &rights);
     }
     Ok(ExitCode::from(if starts { DONE } else { REFUSED_AT_START }))
 }
@@ -110,8 +117,42 @@ fn cause(state: Option<&RightState>, proven: &Result<Certificate, Failure>) -> O
     }
 }
 
+/// A container engine with its socket, or why there is none and what to do.
+type Engines = Result<(String, EngineLook), EngineFault>;
+
+/// Situation C on this machine.
+fn engine_json(engine: &Engines) -> serde_json::Value {
+    match engine {
+        Ok((socket, look)) => json!({
+            "reachable": true, "socket": socket, "version": look.version, "runtime": look.runtime,
+            "runtimes": look.runtimes, "rootless": look.rootless,
+        }),
+        Err(fault) => json!({ "reachable": false, "remedy": fault.to_string() }),
+    }
+}
+
+/// The same for people.
+fn engine_line(engine: &Engines) -> String {
+    match engine {
+        Ok((socket, look)) => {
+            let access = if look.rootless {
+                "rootless"
+            } else {
+                "who may use it is root"
+            };
+            format!(
+                "Docker {} at {socket} ({access}); runtimes {}: --backend docker --image NAME",
+                look.version,
+                look.runtimes.join(", ")
+            )
+        }
+        Err(fault) => format!("none: {fault}"),
+    }
+}
+
 fn as_json(
     worker: &str,
+    engine: &Engines,
     proven: &Result<Certificate, Failure>,
     rights: &[(Right, Floor, Option<RightState>)],
     starts: bool,
@@ -130,12 +171,14 @@ fn as_json(
         "situation": certificate.map_or("none", |certificate| certificate.situation.as_str()),
         "landlock_abi": certificate.map(|certificate| certificate.abi),
         "cause": proven.as_ref().err().map(|failure| failure.message.clone()),
+        "engine": engine_json(engine),
         "rights": rights.collect::<Vec<_>>(), "bounds": bounds.collect::<Vec<_>>(),
     })
 }
 
 fn tell(
     worker: &str,
+    engine: &Engines,
     proven: &Result<Certificate, Failure>,
     rights: &[(Right, Floor, Option<RightState>)],
 ) {
@@ -146,16 +189,17 @@ fn tell(
     );
     match proven {
         Ok(certificate) => text.push_str(&format!(
-            "jail      built, proven and taken down: {}\n\n",
+            "jail      built, proven and taken down: {}\n",
             certificate.line()
         )),
         Err(failure) => {
             text.push_str(&format!(
-                "jail      cannot be built here: {}\n\n",
+                "jail      cannot be built here: {}\n",
                 failure.message
             ));
         }
     }
+    text.push_str(&format!("engine    {}\n\n", engine_line(engine)));
     for (right, floor, state) in rights {
         let floor = format!("{floor:?}").to_lowercase();
         let held = state.as_ref().is_some_and(|state| state.held);
