@@ -8,7 +8,7 @@ WORKER := $(TARGET)/$(TRIPLE)/release/provost-worker
 STATIC := RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --target $(TRIPLE)
 
 .DEFAULT_GOAL := help
-.PHONY: help build provost worker liar test lint fmt fmt-check check demo bench fuzz-smoke tcb doc clean
+.PHONY: help build provost worker liar images test lint fmt fmt-check check demo bench fuzz-smoke tcb doc clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ worker: ## Build the static worker alone
 
 liar: ## Build the lying worker that the hostile tests run under the real supervisor
 	$(STATIC) -p provost-tests --bin lying-worker
+
+images: ## Build the images of the docker backend (Debian's takes a minute and root); nothing is pulled
+	images/build
 
 test: build liar ## Run every test; PROVOST_REQUIRE_ALL=1 turns a skip into a failure
 	$(CARGO) test --workspace

@@ -3,7 +3,9 @@
 //! Session start is from the start of `provost run` to the first turn of its agent: places, policy, copy,
 //! jail, probes of both domains, certificate in the record, greeting. The peer is `bwrap --unshare-all`
 //! with its usual view running `true`. One command is from its verdict to its outcome in a running
-//! session, `bash -c true`; the peers are bare fork and exec of the same and of `true` alone.
+//! session, `bash -c true`; the peers are bare fork and exec of the same and of `true` alone. Where a
+//! Docker engine answers, the same of the docker backend; its peers are the engine's own create, start,
+//! wait and remove of the same image, and a command under Landlock.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -12,12 +14,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use provost_tests::harness::engine;
 use serde_json::{Value, json};
 
 /// Starts that are measured; the first few warm the page cache and are dropped.
 const STARTS: usize = 60;
 /// Commands that are measured.
 const COMMANDS: usize = 200;
+/// Containers that are measured: each takes a third of a second.
+const CONTAINERS: usize = 20;
 /// Runs that are dropped.
 const WARM: usize = 5;
 
@@ -53,13 +58,14 @@ fn bench(provost: &Path, report: &Path) -> Result<String, Failed> {
     std::fs::write(&one, "{\"text\":\"done\",\"stop\":\"end\"}\n")?;
     // Interleaved, so that a busy minute falls on all alike.
     for _ in 0..STARTS + WARM {
-        start.push(session_start(provost, place.path(), &one)?);
+        start.push(session_start(provost, place.path(), &one, &[])?);
         if let Some(took) = run_bwrap() {
             bwrap.push(took?);
         }
         bare.push(run(&["/bin/true"])?);
     }
-    let commands = commands(provost, place.path())?;
+    let landlock = commands(provost, place.path(), COMMANDS, &[])?;
+    let docker = contained(provost, place.path(), &one)?;
     let mut shell = Vec::new();
     for _ in 0..COMMANDS + WARM {
         shell.push(run(&["/bin/bash", "--noprofile", "--norc", "-c", "true"])?);
@@ -69,18 +75,22 @@ fn bench(provost: &Path, report: &Path) -> Result<String, Failed> {
     let bwrap =
         (!bwrap.is_empty()).then(|| Figure::of("bwrap --unshare-all, usual view, true", bwrap));
     let bare = Figure::of("bare fork+exec of true", bare);
-    let command = Figure::of("one command in a session: bash -c true", commands);
+    let command = Figure::of("one command in a session: bash -c true", landlock);
     let shell = Figure::of("bare fork+exec of bash -c true", shell);
 
     let mut table = format!("{:<52} {:>9} {:>9}\n", "what", "p50 ms", "p95 ms");
-    let figures = [
+    let figures: Vec<&Figure> = [
         Some(&start),
         bwrap.as_ref(),
         Some(&bare),
         Some(&command),
         Some(&shell),
-    ];
-    for figure in figures.into_iter().flatten() {
+    ]
+    .into_iter()
+    .flatten()
+    .chain(docker.iter().flatten())
+    .collect();
+    for figure in &figures {
         table.push_str(&format!(
             "{:<52} {:>9.2} {:>9.2}\n",
             figure.what, figure.p50, figure.p95
@@ -99,9 +109,17 @@ fn bench(provost: &Path, report: &Path) -> Result<String, Failed> {
         "one command above bare fork+exec of the same: {above:.2} ms (goal 1.00)\n"
     ));
 
-    let rows: Vec<Value> = [Some(&start), bwrap.as_ref(), Some(&bare), Some(&command), Some(&shell)]
-        .into_iter()
-        .flatten()
+    match &docker {
+        Some([start, plain, inside]) => table.push_str(&format!(
+            "docker session start / the engine's own run: p50 {:.2} (goal 1.10); its command / Landlock's: p50 {:.2} (goal 1.20)\n",
+            start.p50 / plain.p50,
+            inside.p50 / command.p50
+        )),
+        None => table.push_str("no Docker engine with provost-minimal: `make images` for its rows\n"),
+    }
+
+    let rows: Vec<Value> = figures
+        .iter()
         .map(|figure| json!({ "what": figure.what, "p50_ms": figure.p50, "p95_ms": figure.p95, "n": figure.n }))
         .collect();
     if let Some(folder) = report.parent() {
@@ -113,6 +131,27 @@ fn bench(provost: &Path, report: &Path) -> Result<String, Failed> {
     )?;
     table.push_str(&format!("written to {}\n", report.display()));
     Ok(table)
+}
+
+/// The rows of the docker backend; `None` where there is no engine.
+fn contained(provost: &Path, place: &Path, script: &Path) -> Result<Option<[Figure; 3]>, Failed> {
+    if std::os::unix::net::UnixStream::connect(engine::SOCKET).is_err()
+        || engine::docker(&["image", "inspect", engine::IMAGE]).is_none()
+    {
+        return Ok(None);
+    }
+    let more = ["--backend", "docker", "--image", engine::IMAGE];
+    let (mut start, mut plain) = (Vec::new(), Vec::new());
+    for _ in 0..CONTAINERS + WARM {
+        start.push(session_start(provost, place, script, &more)?);
+        plain.push(engine::plain_run()?);
+    }
+    let inside = commands(provost, place, COMMANDS.min(80), &more)?;
+    Ok(Some([
+        Figure::of("docker: request to the agent's first turn", start),
+        Figure::of("docker: the engine's create, start, wait, remove", plain),
+        Figure::of("docker: one command in a session: bash -c true", inside),
+    ]))
 }
 
 struct Figure {
@@ -141,7 +180,7 @@ impl Figure {
     }
 }
 
-fn provost_run(provost: &Path, place: &Path, script: &Path) -> Command {
+fn provost_run(provost: &Path, place: &Path, script: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(provost);
     command
         .args([
@@ -155,6 +194,7 @@ fn provost_run(provost: &Path, place: &Path, script: &Path) -> Command {
         .arg(place.join("work"))
         .arg("--script")
         .arg(script)
+        .args(more)
         .arg("bench")
         .env("PROVOST_STATE_DIR", place.join("state"))
         .env("PROVOST_CONFIG_DIR", place.join("config"))
@@ -166,9 +206,14 @@ fn provost_run(provost: &Path, place: &Path, script: &Path) -> Command {
 }
 
 /// From the start of the process to its first turn.
-fn session_start(provost: &Path, place: &Path, script: &Path) -> Result<Duration, Failed> {
+fn session_start(
+    provost: &Path,
+    place: &Path,
+    script: &Path,
+    more: &[&str],
+) -> Result<Duration, Failed> {
     let began = Instant::now();
-    let mut child = provost_run(provost, place, script).spawn()?;
+    let mut child = provost_run(provost, place, script, more).spawn()?;
     let mut took = None;
     for line in BufReader::new(child.stdout.take().ok_or("no output")?).lines() {
         if took.is_none() && kind(&line?).as_deref() == Some("turn") {
@@ -181,12 +226,17 @@ fn session_start(provost: &Path, place: &Path, script: &Path) -> Result<Duration
 }
 
 /// From each verdict to its outcome, as the events come.
-fn commands(provost: &Path, place: &Path) -> Result<Vec<Duration>, Failed> {
+fn commands(
+    provost: &Path,
+    place: &Path,
+    count: usize,
+    more: &[&str],
+) -> Result<Vec<Duration>, Failed> {
     let script = place.join("many.jsonl");
     let call = json!({ "tool_calls": [{ "name": "bash", "input": { "command": "true" } }], "stop": "tool" });
     // The same call again and again would be noticed as no progress: each has its own words.
     let mut text = String::new();
-    for n in 0..(COMMANDS + WARM).min(90) {
+    for n in 0..(count + WARM).min(90) {
         let mut call = call.clone();
         if let Some(command) = call.pointer_mut("/tool_calls/0/input/command") {
             *command = json!(format!("true {n}"));
@@ -196,8 +246,8 @@ fn commands(provost: &Path, place: &Path) -> Result<Vec<Duration>, Failed> {
     text.push_str("{\"text\":\"done\",\"stop\":\"end\"}\n");
     std::fs::write(&script, text)?;
     let mut times = Vec::new();
-    while times.len() < COMMANDS + WARM {
-        let mut child = provost_run(provost, place, &script).spawn()?;
+    while times.len() < count + WARM {
+        let mut child = provost_run(provost, place, &script, more).spawn()?;
         let mut began = None;
         for line in BufReader::new(child.stdout.take().ok_or("no output")?).lines() {
             match kind(&line?).as_deref() {

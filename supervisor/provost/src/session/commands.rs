@@ -27,6 +27,9 @@ use super::{
 /// How often a command that waits for output looks at the clock.
 const BREATH: Duration = Duration::from_millis(50);
 
+/// What is added to the output of a command during which memory was used up.
+const NO_MEMORY: &[u8] = b"\n[provost: the session's memory was used up ([limits] memory) and the kernel ended a process of it]\n";
+
 /// What every command of a session gets.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
@@ -206,7 +209,7 @@ impl Commands {
         mut output: pipe::Receiver,
         time: Duration,
     ) -> Result<CommandResult, Failure> {
-        let began = Instant::now();
+        let (began, kills) = (Instant::now(), self.hands.memory_kills());
         let mut chunk = vec![0_u8; 64 * 1024];
         let (mut open, mut exit) = (true, None::<(Exit, u32)>);
         let mut dry_by = None::<Instant>;
@@ -253,6 +256,10 @@ impl Commands {
             0,
         ));
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if self.hands.memory_kills() > kills {
+            // Told where the model reads: a bare signal 9 explains nothing.
+            live.capture.borrow_mut().push(NO_MEMORY, u64::MAX);
+        }
         Ok(CommandResult {
             exit: exit.code,
             signal: exit.signal,

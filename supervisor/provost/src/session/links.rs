@@ -153,6 +153,7 @@ struct CommandWait {
 pub(crate) struct Hands {
     link: Rc<std::os::unix::net::UnixStream>,
     waiting: Rc<RefCell<Waiting>>,
+    explainer: Option<Explainer>,
 }
 
 /// A command that was ordered.
@@ -176,20 +177,21 @@ impl Hands {
         let hands = Self {
             link: Rc::new(link),
             waiting: Rc::default(),
+            explainer,
         };
         let ears = hands.clone();
-        tokio::task::spawn_local(async move { ears.hear(reading, inbox, explainer).await });
+        tokio::task::spawn_local(async move { ears.hear(reading, inbox).await });
         Ok(hands)
     }
 
-    async fn hear(self, mut link: UnixStream, inbox: Inbox, explainer: Option<Explainer>) {
+    async fn hear(self, mut link: UnixStream, inbox: Inbox) {
         let mut decoder = Decoder::new(bounds::FRAME);
         let mut chunk = vec![0_u8; 64 * 1024];
         loop {
             // A plain read: a descriptor that was sent with the bytes is closed by the kernel.
             let got = match link.read(&mut chunk).await {
                 Ok(0) | Err(_) => {
-                    let _ = inbox.send(gone(explainer).await);
+                    let _ = inbox.send(gone(self.explainer).await);
                     return;
                 }
                 Ok(got) => got,
@@ -220,6 +222,13 @@ impl Hands {
         let mut waiting = self.waiting.borrow_mut();
         match report {
             Report::AgentStarted => {}
+            Report::AgentGone(exit) if exit.signal == Some(9) && self.memory_kills() > 0 => {
+                let what = "the container ran out of memory and the kernel ended the agent: raise [limits] memory, or let commands do less at once";
+                let _ = inbox.send(Message::Fault {
+                    link: "agent",
+                    what: what.to_owned(),
+                });
+            }
             Report::AgentGone(exit) => {
                 let _ = inbox.send(Message::AgentGone { exit: Some(exit) });
             }
@@ -302,6 +311,11 @@ impl Hands {
             }
         }
         Ok(())
+    }
+
+    /// How many processes of the box the kernel has ended for want of memory, where that is known.
+    pub(crate) fn memory_kills(&self) -> u64 {
+        self.explainer.as_ref().map_or(0, Explainer::memory_kills)
     }
 
     /// Sends an order that no answer is awaited for.

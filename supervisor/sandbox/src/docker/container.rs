@@ -1,8 +1,9 @@
 //! One container from its making to its removal, and what became of it.
 
 use std::{
-    io,
+    fs, io,
     os::fd::{AsFd as _, OwnedFd},
+    path::PathBuf,
     sync::{Arc, Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -35,6 +36,8 @@ struct Known {
     end: Option<End>,
     /// The first process, to end it when the engine is lost.
     first: Option<OwnedFd>,
+    /// Where the kernel counts what it has ended for want of memory.
+    counter: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +92,45 @@ impl Explainer {
     }
 }
 
+impl Explainer {
+    /// How many of its processes the kernel has ended for want of memory so far.
+    #[must_use]
+    pub fn memory_kills(&self) -> u64 {
+        let known = self
+            .fate
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let text = known
+            .counter
+            .as_ref()
+            .and_then(|path| fs::read_to_string(path).ok());
+        text.as_deref().and_then(kills).unwrap_or(0)
+    }
+}
+
+/// The count in a group's file, of either version.
+fn kills(text: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+/// The file of a process' memory group that holds the count; `None` where this process sees none.
+fn counter(pid: u32) -> Option<PathBuf> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let files = text.lines().filter_map(|line| {
+        let mut words = line.splitn(3, ':');
+        let (_, controllers, path) = (words.next()?, words.next()?, words.next()?);
+        let path = path.trim_start_matches('/');
+        if controllers.split(',').any(|word| word == "memory") {
+            Some(format!("/sys/fs/cgroup/memory/{path}/memory.oom_control"))
+        } else {
+            (controllers.is_empty()).then(|| format!("/sys/fs/cgroup/{path}/memory.events"))
+        }
+    });
+    files.map(PathBuf::from).find(|file| file.is_file())
+}
+
 fn sentence(end: &End) -> String {
     match end {
         End::EngineLost(why) => format!(
@@ -136,7 +178,7 @@ impl Container {
     }
 
     /// It stands: the stages go, and a lost engine ends it from now on.
-    pub(super) fn settle(&self, first: &OwnedFd) -> io::Result<()> {
+    pub(super) fn settle(&self, first: &OwnedFd, pid: u32) -> io::Result<()> {
         let copy = first.as_fd().try_clone_to_owned()?;
         {
             let mut known = self
@@ -145,6 +187,7 @@ impl Container {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             known.first = Some(copy);
+            known.counter = counter(pid);
         }
         match &self.folder {
             Some(folder) => folder.unstage(),
@@ -222,6 +265,14 @@ async fn end_of(docker: &Docker, name: &str) -> End {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_versions_of_a_group_count_alike() {
+        let first = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
+        assert_eq!(kills(first), Some(3));
+        assert_eq!(kills("low 0\nhigh 0\nmax 7\noom 2\noom_kill 2\n"), Some(2));
+        assert_eq!(kills("oom_group_kill 1\n"), None);
+    }
 
     #[test]
     fn the_first_word_on_an_end_stays() {

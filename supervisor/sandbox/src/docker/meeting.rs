@@ -176,10 +176,11 @@ mod tests {
         let deep = folder.path().join("d".repeat(120));
         fs::create_dir(&deep).expect("made");
         let meeting = Meeting::open(&deep, &spec(), account()).expect("open");
-        std::env::set_current_dir(&deep).expect("near");
-        let first = UnixStream::connect(MEETING_SOCKET).expect("connected");
-        let _second = UnixStream::connect(MEETING_SOCKET).expect("connected");
-        let third = UnixStream::connect(MEETING_SOCKET).expect("queued");
+        let handle = File::open(&deep).expect("open");
+        let near = format!("/proc/self/fd/{}/{MEETING_SOCKET}", handle.as_raw_fd());
+        let first = UnixStream::connect(&near).expect("connected");
+        let _second = UnixStream::connect(&near).expect("connected");
+        let third = UnixStream::connect(&near).expect("queued");
         let [hands, agent] = meeting.accept(account().0, || false).expect("two");
         (&first).write_all(b"hands").expect("written");
         drop(first);
@@ -192,7 +193,6 @@ mod tests {
         let mut rest = Vec::new();
         let closed = io::Read::read_to_end(&mut (&third), &mut rest);
         assert!(closed.is_err() || rest.is_empty(), "a third is not served");
-        std::env::set_current_dir("/").expect("away");
     }
 
     #[test]

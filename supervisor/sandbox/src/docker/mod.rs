@@ -133,7 +133,7 @@ impl Backend for Docker {
         }
         match greet(&hands, spec, pid) {
             Ok((mut facts, pidfd)) => {
-                container.settle(&pidfd)?;
+                container.settle(&pidfd, pid)?;
                 facts.container = Some(ContainerFacts {
                     engine: look.version.clone(),
                     runtime,

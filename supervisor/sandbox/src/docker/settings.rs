@@ -130,7 +130,7 @@ fn host(asked: &Asked<'_>) -> HostConfig {
         readonly_rootfs: Some(true),
         mounts: Some(asked.mounts.iter().map(bind).collect()),
         tmpfs: Some(tmpfs(asked)),
-        shm_size: Some(signed(bounds::SHM)),
+        shm_size: Some(signed(bounds::SHM.min(asked.plan.memory / 4))),
         memory: Some(memory),
         // Equal: no swap beside it.
         memory_swap: Some(memory),
@@ -185,6 +185,8 @@ fn tmpfs(asked: &Asked<'_>) -> HashMap<String, String> {
             // The engine makes that one itself, by `shm_size`.
             && target != "/dev/shm"
         {
+            // Full folders are told to who writes; memory that is used up ends processes.
+            let bytes = (*bytes).min(asked.plan.memory / 4);
             let options = format!(
                 "rw,exec,nosuid,nodev,size={bytes},nr_inodes={inodes},mode={mode:04o},uid={uid},gid={gid}"
             );
@@ -276,6 +278,10 @@ mod tests {
                     .contains(&"/sys".to_owned())
             );
             let tmpfs = host.tmpfs.expect("tmpfs");
+            assert!(
+                tmpfs["/tmp"].contains("size=268435456"),
+                "a quarter of the memory"
+            );
             assert!(
                 tmpfs["/tmp"].contains("mode=1777") && tmpfs["/home/agent"].contains("uid=61200")
             );
