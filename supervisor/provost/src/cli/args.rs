@@ -328,7 +328,7 @@ pub(crate) enum ToolsCommand {
         #[arg(long, value_name = "JSON")]
         input: String,
         #[command(flatten)]
-        setup: SetupArgs,
+        setup: Box<SetupArgs>,
     },
 }
 
