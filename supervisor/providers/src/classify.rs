@@ -1,12 +1,12 @@
 //! What a failed answer is: the body decides first, the status second; nothing here touches the wire.
 
+mod words;
+
 use serde::Deserialize;
+use serde_json::Value;
 use supervisor_core::Masker;
 
-use crate::{
-    failure::{Class, InferError, one_line},
-    gemini,
-};
+use crate::failure::{Class, InferError, one_line};
 
 /// Characters of a provider's own sentence that are shown.
 const SENTENCE: usize = 200;
@@ -22,8 +22,12 @@ pub struct Upstream {
     pub code: String,
     /// The provider's sentence: data, never shown unmasked or whole.
     pub message: String,
-    /// How long the body asks to wait, in milliseconds.
+    /// How long to wait, where the body says so, in milliseconds.
     pub wait_ms: Option<u64>,
+    /// When the limit ends, in seconds since 1970.
+    pub resets_at: Option<u64>,
+    /// The class, where it is not a matter of words.
+    pub forced: Option<Class>,
 }
 
 /// What the headers of an answer advise.
@@ -44,72 +48,38 @@ impl Upstream {
             status,
             ..Self::default()
         };
-        let Ok(body) = serde_json::from_slice::<serde_json::Value>(body) else {
+        let Ok(body) = serde_json::from_slice::<Value>(body) else {
             return none;
         };
-        let error = body.get("error").unwrap_or(&body);
-        // Google wraps the errors of a stream that it never began into an array.
-        let error = error
-            .get(0)
-            .and_then(|first| first.get("error"))
-            .unwrap_or(error);
-        if let Some(message) = error.as_str() {
-            return Self {
-                message: message.to_owned(),
-                ..none
-            };
+        let mut found = words::read(&body);
+        found.status = status;
+        // A stream has no status of its own; some providers write one into the error.
+        if status.is_none()
+            && let Ok(code @ 400..=599) = found.code.parse::<u16>()
+        {
+            found.status = Some(code);
         }
-        let text = |value: Option<&serde_json::Value>| match value {
-            Some(serde_json::Value::String(text)) => text.clone(),
-            Some(serde_json::Value::Number(number)) => number.to_string(),
-            _ => String::new(),
-        };
-        let details = error.get("details");
-        let code = error
-            .get("code")
-            .or_else(|| details.and_then(|d| d.get("error_code")));
-        let mut upstream = Self {
-            status,
-            kind: text(error.get("type").or_else(|| error.get("__type"))),
-            code: text(code),
-            message: text(error.get("message").or_else(|| error.get("Message"))),
-            wait_ms: None,
-        };
-        if let Some(fault) = gemini::read_fault(error) {
-            upstream.kind = fault.status;
-            upstream.code = fault.reasons;
-            upstream.wait_ms = fault.retry_after_ms;
+        found
+    }
+
+    /// A failure that is known by something else than words.
+    pub(crate) fn of(class: Class, kind: &str, message: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            message: message.to_owned(),
+            forced: Some(class),
+            ..Self::default()
         }
-        upstream
     }
 
     /// The class of the error.
     #[must_use]
     pub fn class(&self) -> Class {
-        let words = format!("{} {}", self.kind, self.code).to_lowercase();
-        let message = self.message.to_lowercase();
-        let said = |list: &[&str]| list.iter().any(|word| words.contains(word));
-        let told = |list: &[&str]| list.iter().any(|word| message.contains(word));
-        if said(&["context_length_exceeded"]) || told(TOO_LONG) {
-            return Class::ContextTooLong;
+        if let Some(class) = self.forced {
+            return class;
         }
-        if said(QUOTA) || told(&["credit balance is too low"]) {
-            return Class::Quota;
-        }
-        if said(&["content_filter", "content_policy", "cyber_policy"]) {
-            return Class::Refusal;
-        }
-        if said(AUTHENTICATION) {
-            return Class::Authentication;
-        }
-        if said(RATE) {
-            return Class::RateLimit;
-        }
-        if said(OVERLOAD) || matches!(self.kind.as_str(), "INTERNAL" | "UNKNOWN") {
-            return Class::Overload;
-        }
-        if said(CLIENT) {
-            return Class::Client;
+        if let Some(class) = words::class(self) {
+            return class;
         }
         match self.status {
             Some(401 | 403) => Class::Authentication,
@@ -154,7 +124,7 @@ impl Upstream {
             message.push_str(" or its environment variable)");
         }
         let mut failure = InferError::new(class, message);
-        failure.retry_after_ms = hints.wait_ms(now_s).max(self.wait_ms);
+        failure.retry_after_ms = hints.wait_ms(now_s).max(self.advice_ms(now_s));
         if hints.should_retry.as_deref().map(str::trim) == Some("false") {
             failure.retryable = false;
         }
@@ -162,77 +132,16 @@ impl Upstream {
     }
 }
 
-const TOO_LONG: &[&str] = &[
-    "prompt is too long",
-    "maximum context length is",
-    "exceeds the maximum number of tokens",
-    "input length and `max_tokens` exceed context limit",
-    "input tokens exceed",
-    "input is too long for requested model",
-    "too many input tokens",
-];
-
-const QUOTA: &[&str] = &[
-    "billing_error",
-    "insufficient_quota",
-    "enforced_spend_limit_reached",
-    "contract_spend_limit_reached",
-    "usage_limit_reached",
-    "quota_spent",
-    "servicequotaexceeded",
-];
-
-const AUTHENTICATION: &[&str] = &[
-    "authentication_error",
-    "permission_error",
-    "invalid_api_key",
-    // Google.
-    "api_key_invalid",
-    "unauthenticated",
-    "permission_denied",
-    // AWS.
-    "accessdenied",
-    "unrecognizedclient",
-    "expiredtoken",
-    "invalidsignature",
-    "incompletesignature",
-    "signaturedoesnotmatch",
-    "missingauthenticationtoken",
-    "notauthorized",
-];
-
-const RATE: &[&str] = &[
-    "rate_limit",
-    "ramp_limit",
-    "resource_exhausted",
-    "throttling",
-    "toomanyrequests",
-];
-
-const OVERLOAD: &[&str] = &[
-    "overloaded",
-    "timeout_error",
-    "api_error",
-    "slow_down",
-    // Google; AWS.
-    "unavailable",
-    "deadline_exceeded",
-    "internalserver",
-    "internalfailure",
-    "modelstreamerror",
-    "modelerror",
-    "modelnotready",
-    "modeltimeout",
-];
-
-const CLIENT: &[&str] = &[
-    "invalid_request_error",
-    "not_found_error",
-    "request_too_large",
-    "invalid_argument",
-    "validationexception",
-    "resourcenotfound",
-];
+impl Upstream {
+    /// What the body advises: a wait, or the time of a reset.
+    fn advice_ms(&self, now_s: u64) -> Option<u64> {
+        const YEAR_MS: u64 = 366 * 86_400_000;
+        let until = self
+            .resets_at
+            .map(|at| at.saturating_sub(now_s).saturating_mul(1_000));
+        self.wait_ms.max(until).map(|ms| ms.min(YEAR_MS))
+    }
+}
 
 impl Hints {
     /// How long the provider asks to wait; of two hints the longer.
@@ -250,7 +159,7 @@ impl Hints {
 }
 
 /// A whole or decimal number of units, at most a year; a negative one is no wait at all.
-fn milliseconds(text: &str, unit: u32) -> Option<u64> {
+pub(crate) fn milliseconds(text: &str, unit: u32) -> Option<u64> {
     const YEAR_MS: u64 = 366 * 86_400_000;
     let text = text.trim();
     if let Ok(number) = text.parse::<u64>() {
@@ -303,12 +212,21 @@ pub(crate) fn is_error_document(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Head {
         #[serde(default)]
-        r#type: serde_json::Value,
+        r#type: Value,
         #[serde(default)]
-        error: serde_json::Value,
+        error: Value,
+        #[serde(default)]
+        success: Option<Value>,
+        #[serde(default)]
+        base_resp: Value,
     }
-    serde_json::from_slice::<Head>(body)
-        .is_ok_and(|head| head.r#type == "error" || !head.error.is_null())
+    serde_json::from_slice::<Head>(body).is_ok_and(|head| {
+        let code = head.base_resp.get("status_code").and_then(Value::as_i64);
+        head.r#type == "error"
+            || !head.error.is_null()
+            || head.success == Some(Value::Bool(false))
+            || code.is_some_and(|code| code != 0)
+    })
 }
 
 #[cfg(test)]

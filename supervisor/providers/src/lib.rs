@@ -27,6 +27,8 @@ mod gemini;
 mod http;
 mod keys;
 mod models;
+mod ollama;
+mod openai;
 mod retry;
 mod route;
 mod row;

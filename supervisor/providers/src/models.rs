@@ -271,7 +271,8 @@ mod tests {
                 .as_ref()
                 .unwrap_or_else(|| panic!("{provider}/{id} has no price"));
             assert!(price.rates.cache_read <= price.rates.input, "{id}");
-            assert!(price.rates.cache_write >= price.rates.input, "{id}");
+            let dearer = price.rates.cache_write >= price.rates.input;
+            assert!(dearer || provider != "anthropic", "{id}");
             assert!(price.rates.output >= price.rates.input, "{id}");
         }
         let dated = models

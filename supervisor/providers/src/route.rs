@@ -101,6 +101,29 @@ impl Providers {
         self.infer_with(&permit.spend(), credential, on_delta).await
     }
 
+    /// Makes a permitted model call once: no second attempt, and no breaker asked or told.
+    ///
+    /// # Errors
+    /// [`InferError`] with its class; the message is masked and may be shown.
+    pub async fn infer_once(
+        &self,
+        permit: Permit<Infer>,
+        secret: Option<&Secret>,
+        on_delta: OnDelta<'_>,
+    ) -> Result<Inference, InferError> {
+        let infer = permit.spend();
+        let Some(row) = self.config.row(&infer.provider) else {
+            let words = format!("no provider is named `{}`", infer.provider);
+            return Err(InferError::new(Class::Client, words));
+        };
+        let masker = Masker::new(secret);
+        let result = self.attempt(row, &infer, secret, &masker, on_delta).await;
+        result.map_err(|mut failure| {
+            failure.attempts = 1;
+            failure
+        })
+    }
+
     /// The same call, once its permit is spent.
     pub(crate) async fn infer_with(
         &self,
@@ -196,12 +219,13 @@ impl Providers {
     ) -> Result<Inference, InferError> {
         let name = row.name.as_str();
         let client = |words: String| InferError::new(Class::Client, words);
-        let (_, max_output) = self.config.models.limits(name, &infer.model);
+        let (window, max_output) = self.config.models.limits(name, &infer.model);
         let speech = row.speech(&infer.model);
         let target = Target {
             provider: name,
             model: &infer.model,
             max_output,
+            window,
             quirks: speech.quirks,
         };
         let base = row.address(&speech).map_err(client)?;

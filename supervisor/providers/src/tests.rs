@@ -1,5 +1,7 @@
 //! Whole calls against a provider that misbehaves: classes, attempts, breaker, and no key anywhere.
 
+mod dialects;
+
 use std::time::{Duration, Instant};
 
 use protocol::{Inference, Message, Part, StopReason, ToolSpec};

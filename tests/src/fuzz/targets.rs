@@ -44,6 +44,18 @@ pub const TARGETS: &[Target] = &[
         wire::answer(Dialect::Bedrock, bytes)
     }),
     Target::new("answer-bedrock-events", wire::bedrock_events),
+    Target::new("answer-anthropic", |bytes| {
+        wire::answer(Dialect::Anthropic, bytes)
+    }),
+    Target::new("answer-chat", |bytes| {
+        wire::answer(Dialect::OpenaiChat, bytes)
+    }),
+    Target::new("answer-responses", |bytes| {
+        wire::answer(Dialect::OpenaiResponses, bytes)
+    }),
+    Target::new("answer-ollama", |bytes| {
+        wire::answer(Dialect::Ollama, bytes)
+    }),
 ];
 
 /// A target with a fault, for the test that the harness finds one.

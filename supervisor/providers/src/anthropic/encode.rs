@@ -260,6 +260,7 @@ mod tests {
             provider: "anthropic",
             model: "claude-opus-5",
             max_output: 1_000,
+            window: 100_000,
             quirks: &Quirks::default(),
         };
         Ok(encode(&request(messages), &target)?.body)

@@ -4,8 +4,12 @@
 //! answer by a [`Decode`] that takes bytes in any pieces. Success is the dialect's terminal event.
 
 pub(crate) mod answer;
+#[cfg(test)]
+pub(crate) mod golden;
+pub(crate) mod history;
 mod quirks;
 pub(crate) mod stream;
+pub(crate) mod tags;
 
 use protocol::{Infer, Message};
 use serde::{Deserialize, Serialize};
@@ -14,7 +18,10 @@ pub use answer::is_invalid;
 pub use quirks::{CallIds, OutputLimit, Quirks, Replay};
 pub use stream::{Decode, OnText, StreamFault};
 
-use crate::{anthropic, bedrock, gemini};
+use crate::{
+    anthropic, bedrock, gemini, ollama,
+    openai::{chat, responses},
+};
 
 /// The wire grammar of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +52,8 @@ pub struct Target<'a> {
     pub model: &'a str,
     /// The model's output limit in tokens; a larger wish is lowered to it.
     pub max_output: u32,
+    /// The model's window in tokens.
+    pub window: u32,
     /// In what this provider differs from its dialect.
     pub quirks: &'a Quirks,
 }
@@ -99,11 +108,12 @@ impl Dialect {
     pub fn encode(self, request: &Infer, target: &Target<'_>) -> Result<Outgoing, Unsendable> {
         match self {
             Self::Anthropic => anthropic::encode(request, target),
+            Self::OpenaiChat => chat::encode(request, target),
+            Self::OpenaiResponses => responses::encode(request, target),
+            Self::Ollama => ollama::encode(request, target),
             Self::Gemini => gemini::encode(request, target),
             Self::Bedrock => bedrock::encode(request, target),
-            Self::OpenaiChat | Self::OpenaiResponses | Self::Ollama | Self::Script => {
-                Err(Unsendable::Silent(self.as_str()))
-            }
+            Self::Script => Err(Unsendable::Silent(self.as_str())),
         }
     }
 
@@ -113,9 +123,12 @@ impl Dialect {
     pub fn decoder(self, target: &Target<'_>, conversation: &[Message]) -> Option<Box<dyn Decode>> {
         match self {
             Self::Anthropic => Some(Box::new(anthropic::decoder(target, conversation))),
+            Self::OpenaiChat => Some(Box::new(chat::decoder(target, conversation))),
+            Self::OpenaiResponses => Some(Box::new(responses::decoder(target, conversation))),
+            Self::Ollama => Some(Box::new(ollama::decoder(target, conversation))),
             Self::Gemini => Some(Box::new(gemini::decoder(target, conversation))),
             Self::Bedrock => Some(Box::new(bedrock::decoder(target, conversation))),
-            Self::OpenaiChat | Self::OpenaiResponses | Self::Ollama | Self::Script => None,
+            Self::Script => None,
         }
     }
 }
@@ -136,6 +149,23 @@ pub(crate) fn join(base: &str, path: &str) -> String {
         Some(rest) => format!("{base}/{rest}{query}"),
         None => format!("{base}{bare}{query}"),
     }
+}
+
+/// JSON text without the blanks between its words, everything else as it came.
+#[must_use]
+pub(crate) fn compact(json: &str) -> String {
+    let (mut inside, mut escaped) = (false, false);
+    let keep = |c: &char| {
+        let kept = inside || !c.is_ascii_whitespace();
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if inside => escaped = true,
+            '"' => inside = !inside,
+            _ => {}
+        }
+        kept
+    };
+    json.chars().filter(keep).collect()
 }
 
 /// A model id as one segment of a path: `/`, `:` and the rest are escaped.
@@ -188,6 +218,18 @@ mod tests {
         assert_eq!(
             join("https://h/x/chat/completions", "/chat/completions?a=1"),
             "https://h/x/chat/completions?a=1"
+        );
+    }
+
+    #[test]
+    fn only_blanks_between_words_go() {
+        let json = "{ \"a b\" : [1, \"\\\\\" ],\n\"\\\" c\": null }";
+        let value: serde_json::Value = serde_json::from_str(json).expect("JSON");
+        let small = compact(json);
+        assert_eq!(small, r#"{"a b":[1,"\\"],"\" c":null}"#);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&small).expect("JSON"),
+            value
         );
     }
 

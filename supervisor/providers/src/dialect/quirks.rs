@@ -27,6 +27,10 @@ pub struct Quirks {
     pub body_version: Option<String>,
     /// Do not send the output limit (Codex).
     pub no_output_limit: bool,
+    /// Do not ask for sealed reasoning: the model has none and refuses the question (Responses).
+    pub no_sealed_reasoning: bool,
+    /// What a person says after a tool's result goes into the result (Chat).
+    pub no_user_after_tool: bool,
     /// Mark what a prompt cache may keep, as Anthropic does (Chat).
     pub cache_marks: bool,
     /// Keys that are added to each body.
@@ -52,6 +56,8 @@ pub enum Replay {
     /// By the field that it came in.
     #[default]
     AsReceived,
+    /// So too, but only in turns that called tools.
+    WithCalls,
     /// Not at all.
     Never,
 }

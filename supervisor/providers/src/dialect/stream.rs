@@ -69,10 +69,6 @@ pub(crate) enum Framing {
     /// Server-sent events; a body that begins with `{` or `[` is one document.
     Sse,
     /// One JSON object a line.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the first dialect of lines is not here yet")
-    )]
     Lines,
 }
 

@@ -49,6 +49,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ToolsCommand,
     },
+    /// Look at the model providers, prove a key, or make one call
+    Providers {
+        #[command(subcommand)]
+        command: ProvidersCommand,
+    },
     /// Verify the audit log, or export it
     Audit {
         #[command(subcommand)]
@@ -330,6 +335,70 @@ pub(crate) enum ToolsCommand {
         #[command(flatten)]
         setup: Box<SetupArgs>,
     },
+}
+
+/// `provost providers …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProvidersCommand {
+    /// List the providers: dialect, whether a key is there, address
+    List {
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one provider and what is known of its models
+    Show {
+        /// The provider
+        provider: String,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prove keys with a call of a few tokens; no part of a key is shown
+    Test {
+        /// The providers [default: each that has a key]
+        provider: Vec<String>,
+        /// The model to ask [default: the cheapest that is known]
+        #[arg(long, value_name = "M")]
+        model: Option<String>,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make one call without a session: one attempt, no tool is run
+    Call(CallArgs),
+}
+
+/// `provost providers call`
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// The provider
+    #[arg(long, value_name = "P")]
+    pub(crate) provider: String,
+    /// Another address for it; one on this machine needs no key
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// The model
+    #[arg(long, value_name = "M")]
+    pub(crate) model: String,
+    /// The system prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// Tools on offer: a JSON list of {name, description, input_schema}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools: Option<PathBuf>,
+    /// What the user says
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt: String,
+    /// Output limit in tokens
+    #[arg(long, value_name = "N", default_value_t = 4_096)]
+    pub(crate) max_output: u32,
+    /// Try again, as a session does, and ask the provider's breaker
+    #[arg(long)]
+    pub(crate) retry: bool,
+    /// One object on standard output (docs/schema/call.json)
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `provost audit …`

@@ -9,6 +9,7 @@ mod login;
 mod models;
 mod ocsf;
 mod policy;
+mod providers;
 mod review;
 mod run;
 mod sessions;
@@ -53,6 +54,7 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Deny(args) => approvals::deny(&args),
         args::Command::Policy { command } => policy::run(command),
         args::Command::Tools { command } => tools::run(command, keys),
+        args::Command::Providers { command } => providers::run(command, &keys),
         args::Command::Audit { command } => audit::run(command),
         args::Command::Why(args) => why::run(&args),
         args::Command::Certificate(args) => audit::certificate(&args),

@@ -37,6 +37,7 @@ fn target(quirks: &Quirks) -> Target<'_> {
         provider: "anthropic",
         model: "claude-x",
         max_output: 1,
+        window: 100_000,
         quirks,
     }
 }

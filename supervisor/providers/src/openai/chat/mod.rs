@@ -1,0 +1,8 @@
+//! Chat Completions, both ways and pure.
+
+mod decode;
+mod encode;
+mod reasoning;
+
+pub(crate) use decode::decoder;
+pub(crate) use encode::{arguments, encode};

@@ -1,0 +1,531 @@
+//! `provost providers list|show|test|call`: the rows, what is known of their models, and one call
+//! without a session.
+
+use std::{path::Path, process::ExitCode};
+
+use policies::{
+    Facts, LayerName, Mode,
+    parse::{self, Source},
+};
+use protocol::{
+    Hello, Inference, Message as Said, Part, Request, SessionId, ToolSpec, Usage, Welcome,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use supervisor_core::{
+    Config as SessionConfig, Effect, Infer, Message, Permit, Session, Tick, escape::escape, step,
+};
+use supervisor_providers::{
+    Config, InferError, KeySource, Model, Providers, Row, Vault, dialect::is_invalid,
+};
+use supervisor_record::Places;
+
+use super::args::{CallArgs, ProvidersCommand};
+use crate::{
+    exit::{BUG, CONFIG, ENDED, Failure, USAGE},
+    harden::Keys,
+    input, output,
+    session::own_places,
+};
+
+/// Longest file of tools.
+const TOOLS: u64 = 1024 * 1024;
+/// What `test` asks: as few tokens as an answer can have.
+const PROBE: &str = "Reply with the word OK.";
+/// The least that every dialect takes as a limit of output.
+const PROBE_OUTPUT: u32 = 16;
+/// What a call without a session may do: ask the model, and nothing else.
+const LAW: &str = "version = 1\nname = \"providers-call\"\nmode = \"never\"\n";
+
+/// `provost providers …`
+pub(super) fn run(command: ProvidersCommand, keys: &Keys) -> Result<ExitCode, Failure> {
+    let places = own_places()?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let config = Config::load(Some(places.config()), &environment)
+        .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
+    match command {
+        ProvidersCommand::List { json } => list(&config, keys, &places, json),
+        ProvidersCommand::Show { provider, json } => show(&config, &provider, keys, &places, json),
+        ProvidersCommand::Test {
+            provider,
+            model,
+            json,
+        } => test(&config, &provider, model.as_deref(), keys, &places, json),
+        ProvidersCommand::Call(args) => call(config, &args, keys, &places),
+    }
+}
+
+/// Where a provider's key comes from, or why there is none.
+fn key(row: &Row, keys: &Keys, places: &Places) -> Result<String, String> {
+    let from_environment = |name: &str| keys.0.get(name).cloned();
+    let taken = Vault::new().take(row, Some(places.config()), &from_environment);
+    match taken {
+        Ok(KeySource::File(file)) => Ok(format!("file {}", file.display())),
+        Ok(KeySource::Environment(name)) => Ok(format!("variable {name}")),
+        Ok(_) => Ok("none needed".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn list(config: &Config, keys: &Keys, places: &Places, json: bool) -> Result<ExitCode, Failure> {
+    let rows = config.rows().map(|row| (row, key(row, keys, places)));
+    if json {
+        let rows: Vec<Value> = rows.map(|(row, key)| row_json(row, &key)).collect();
+        output::out(&format!("{}\n", json!({"v": 1, "providers": rows})));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (row, key) in rows {
+        let key = if key.is_ok() { "key" } else { "-" };
+        output::out(&format!(
+            "{:<21} {:<17} {key:<4} {}\n",
+            row.name,
+            row.dialect.as_str(),
+            row.base_url.as_deref().unwrap_or("-")
+        ));
+    }
+    output::err("key: one is here, or none is needed; more: provost providers show NAME\n");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row_json(row: &Row, key: &Result<String, String>) -> Value {
+    let address = row.address(&row.speech(""));
+    json!({
+        "name": row.name,
+        "dialect": row.dialect.as_str(),
+        "base_url": address.as_deref().ok(),
+        "auth": row.auth.as_str(),
+        "key": key.as_deref().ok(),
+        "key_env": row.key_env,
+        "missing": address.as_ref().err().or(key.as_ref().err()),
+    })
+}
+
+fn row<'a>(config: &'a Config, provider: &str) -> Result<&'a Row, Failure> {
+    config.row(provider).ok_or_else(|| {
+        let known: Vec<&str> = config.rows().map(|row| row.name.as_str()).collect();
+        let words = format!("no provider is named `{}`", escape(provider, false));
+        Failure::new(USAGE, words).help(format!("the providers are {}", known.join(", ")))
+    })
+}
+
+fn show(
+    config: &Config,
+    provider: &str,
+    keys: &Keys,
+    places: &Places,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let row = row(config, provider)?;
+    let key = key(row, keys, places);
+    let models = config
+        .models
+        .iter()
+        .filter(|(name, _, _)| *name == row.name);
+    if json {
+        let models: Vec<Value> = models.map(|(_, id, model)| model_json(id, model)).collect();
+        let routes: Vec<Value> = row
+            .routes
+            .iter()
+            .map(|route| json!({"models": route.models, "dialect": route.dialect.as_str()}))
+            .collect();
+        let mut shown = row_json(row, &key);
+        if let Some(object) = shown.as_object_mut() {
+            object.insert("v".into(), 1.into());
+            object.insert("routes".into(), routes.into());
+            object.insert("models".into(), models.into());
+        }
+        output::out(&format!("{shown}\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let address = row.address(&row.speech(""));
+    let lines = [
+        ("dialect", row.dialect.as_str().to_owned()),
+        ("address", address.unwrap_or_else(|missing| missing)),
+        ("auth", row.auth.as_str().to_owned()),
+        ("key", key.unwrap_or_else(|missing| missing)),
+    ];
+    for (name, value) in lines {
+        output::out(&format!("{name:<9} {}\n", escape(&value, false)));
+    }
+    for route in &row.routes {
+        output::out(&format!(
+            "{:<9} {} by {}\n",
+            "models",
+            route.models,
+            route.dialect.as_str()
+        ));
+    }
+    for (_, id, model) in models {
+        let price = model
+            .price
+            .as_ref()
+            .map_or("no price known".into(), |price| {
+                let usd = |nano: u64| format!("{}.{:03}", nano / 1_000, nano % 1_000);
+                let (input, output) = (usd(price.rates.input), usd(price.rates.output));
+                format!("${input} in, ${output} out a million ({})", price.date)
+            });
+        output::out(&format!(
+            "{id:<32} {:>9} window, {:>7} out, {price}\n",
+            model.window, model.output
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn model_json(id: &str, model: &Model) -> Value {
+    let price = model.price.as_ref().map(|price| {
+        let usd = |nano: u64| nano as f64 / 1_000.0;
+        json!({"input": usd(price.rates.input), "cache_read": usd(price.rates.cache_read),
+            "cache_write": usd(price.rates.cache_write), "output": usd(price.rates.output),
+            "date": price.date, "source": price.source})
+    });
+    json!({"id": id, "window": model.window, "output": model.output, "usd_per_million": price})
+}
+
+/// Proves a key with a call of a few tokens, and shows no part of it.
+fn test(
+    config: &Config,
+    provider: &[String],
+    model: Option<&str>,
+    keys: &Keys,
+    places: &Places,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    if model.is_some() && provider.len() != 1 {
+        return Err(Failure::new(
+            USAGE,
+            "--model needs one provider to ask for it",
+        ));
+    }
+    let rows: Vec<&Row> = if provider.is_empty() {
+        let with_key = |row: &&Row| {
+            let found = key(row, keys, places);
+            found.is_ok_and(|from| from != "none needed") && row.name != "script"
+        };
+        config.rows().filter(with_key).collect()
+    } else {
+        provider
+            .iter()
+            .map(|name| row(config, name))
+            .collect::<Result<_, _>>()?
+    };
+    if rows.is_empty() {
+        return Err(Failure::new(CONFIG, "no provider has a key to test")
+            .help("put one into keys/PROVIDER of the configuration folder (mode 0600), or name a provider"));
+    }
+    let mut all = true;
+    let mut tested = Vec::new();
+    for row in rows {
+        let Some(model) = model
+            .map(str::to_owned)
+            .or_else(|| cheapest(config, &row.name))
+        else {
+            return Err(
+                Failure::new(USAGE, format!("no model of `{}` is known", row.name))
+                    .help("name one: provost providers test PROVIDER --model MODEL"),
+            );
+        };
+        let ask = Ask {
+            provider: &row.name,
+            model: &model,
+            system: "",
+            prompt: PROBE,
+            tools: Vec::new(),
+            max_output: PROBE_OUTPUT,
+            retry: false,
+        };
+        let began = std::time::Instant::now();
+        let (answer, _) = ask.ask(config.clone(), keys, places, &mut |_| {})?;
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        all &= answer.is_ok();
+        if json {
+            let error = answer.err().map(|error| error_json(&error));
+            tested.push(
+                json!({"provider": row.name, "model": model, "ok": error.is_none(),
+                "ms": ms, "error": error}),
+            );
+            continue;
+        }
+        let said = match answer {
+            Ok(_) => format!("ok ({ms} ms)"),
+            Err(error) => format!("{}: {}", error.class.as_str(), error.message),
+        };
+        output::out(&format!("{}/{model}: {}\n", row.name, escape(&said, false)));
+    }
+    if json {
+        output::out(&format!("{}\n", json!({"v": 1, "tested": tested})));
+    }
+    Ok(if all {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(ENDED)
+    })
+}
+
+/// The model of a provider that asks the least for its output, of those whose price is known.
+fn cheapest(config: &Config, provider: &str) -> Option<String> {
+    let own = config
+        .models
+        .iter()
+        .filter(|(name, id, _)| *name == provider && *id != "*");
+    let cost = |model: &Model| {
+        model
+            .price
+            .as_ref()
+            .map_or(u64::MAX, |price| price.rates.output)
+    };
+    let best = own.min_by_key(|(_, _, model)| cost(model));
+    best.map(|(_, id, _)| id.to_owned())
+}
+
+fn call(
+    mut config: Config,
+    args: &CallArgs,
+    keys: &Keys,
+    places: &Places,
+) -> Result<ExitCode, Failure> {
+    row(&config, &args.provider)?;
+    if let Some(url) = &args.base_url {
+        config
+            .set_base_url(&args.provider, url)
+            .map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    }
+    let ask = Ask {
+        provider: &args.provider,
+        model: &args.model,
+        system: args.system.as_deref().unwrap_or_default(),
+        prompt: &args.prompt,
+        tools: args
+            .tools
+            .as_deref()
+            .map(tools)
+            .transpose()?
+            .unwrap_or_default(),
+        max_output: args.max_output,
+        retry: args.retry,
+    };
+    let mut show = |text: &str| {
+        if !args.json {
+            output::out(&escape(text, true));
+        }
+    };
+    let (answer, streamed) = ask.ask(config, keys, places, &mut show)?;
+    if args.json {
+        output::out(&format!("{}\n", object(&answer, &streamed)));
+    }
+    match answer {
+        Ok(answer) => {
+            if !args.json {
+                output::out("\n");
+                for (name, input) in calls(&answer) {
+                    output::out(&format!("{}\n", escape(&format!("{name} {input}"), false)));
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(_) if args.json => Ok(ExitCode::from(ENDED)),
+        Err(error) => Err(Failure::new(
+            ENDED,
+            format!("{}: {}", error.class.as_str(), error.message),
+        )),
+    }
+}
+
+/// A file of tools: a list, or an object with one, as `provost tools list --json` prints it.
+fn tools(path: &Path) -> Result<Vec<ToolSpec>, Failure> {
+    #[derive(Deserialize)]
+    struct One {
+        name: String,
+        #[serde(default)]
+        description: String,
+        input_schema: Value,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum File {
+        List(Vec<One>),
+        Object { tools: Vec<One> },
+    }
+    let failed = |why: &str| Failure::new(USAGE, format!("--tools `{}`: {why}", path.display()));
+    let text = input::read(path, TOOLS, false).map_err(|why| failed(&why))?;
+    let text = text.ok_or_else(|| failed("there is no such file"))?;
+    let file = serde_json::from_str(&text).map_err(|_| {
+        failed("it is no JSON list of tools").help(
+            "each needs \"name\" and \"input_schema\", and may have \"description\"; see provost tools list --json",
+        )
+    })?;
+    let (File::List(list) | File::Object { tools: list }) = file;
+    let specs = list.into_iter().map(|one| ToolSpec {
+        name: one.name,
+        description: one.description,
+        input_schema: one.input_schema,
+    });
+    Ok(specs.collect())
+}
+
+/// One question to one model.
+struct Ask<'a> {
+    provider: &'a str,
+    model: &'a str,
+    system: &'a str,
+    prompt: &'a str,
+    tools: Vec<ToolSpec>,
+    max_output: u32,
+    retry: bool,
+}
+
+impl Ask<'_> {
+    /// Asks. The answer, and the text that came before it or before the failure.
+    fn ask(
+        &self,
+        config: Config,
+        keys: &Keys,
+        places: &Places,
+        show: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(Result<Inference, InferError>, String), Failure> {
+        let mut vault = Vault::new();
+        let from_environment = |name: &str| keys.0.get(name).cloned();
+        vault
+            .take(
+                row(&config, self.provider)?,
+                Some(places.config()),
+                &from_environment,
+            )
+            .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
+        let permit = self.permit()?;
+        let providers = Providers::new(config);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(BUG, format!("cannot wait for a network: {error}")))?;
+        let mut streamed = String::new();
+        let secret = vault.lend(&permit);
+        let mut on_delta = |text: &str| {
+            streamed.push_str(text);
+            show(text);
+        };
+        let answer = if self.retry {
+            runtime.block_on(providers.infer(permit, secret, &mut on_delta))
+        } else {
+            runtime.block_on(providers.infer_once(permit, secret, &mut on_delta))
+        };
+        Ok((answer, streamed))
+    }
+
+    /// The gate's permit for this one call: a session that only asks, under a law that allows no tool.
+    fn permit(&self) -> Result<Permit<Infer>, Failure> {
+        let bug = |what: &str| Failure::new(BUG, format!("cannot ask the gate: {what}"));
+        let source = Source {
+            name: "providers call".into(),
+            text: LAW.into(),
+            layer: LayerName::User,
+        };
+        let policy = parse::load(&[source], &|_| None).map_err(|_| bug("its law does not load"))?;
+        let session = SessionId::parse("s-call").map_err(|_| bug("its name is no name"))?;
+        let welcome = Welcome {
+            hello: Hello::new("supervisor", session.clone()),
+            workspace: "/".into(),
+            mode: "never".into(),
+            model: format!("{}/{}", self.provider, self.model),
+            window: u32::MAX,
+            max_output: self.max_output,
+            tools: Vec::new(),
+            databases: Vec::new(),
+            interactive: false,
+            iterations: 1,
+            turns: 1,
+            turns_done: 0,
+            history: Vec::new(),
+            unknown: Vec::new(),
+            law: Value::Null,
+        };
+        let config = SessionConfig {
+            policy,
+            mode: Mode::Never,
+            facts: Facts {
+                workspace: "/".into(),
+                home: "/".into(),
+                system: Vec::new(),
+                interactive: false,
+            },
+            welcome,
+            provider: self.provider.to_owned(),
+            model: self.model.to_owned(),
+            seed: "00".repeat(32),
+        };
+        let request = protocol::Infer {
+            id: 1,
+            system: self.system.to_owned(),
+            messages: vec![Said::user(self.prompt)],
+            tools: self.tools.clone(),
+            max_output: self.max_output,
+        };
+        let mut session_state = Session::new(config, Tick(0));
+        let messages = [
+            Message::Task(Some(self.prompt.to_owned())),
+            Message::Agent(Request::Hello(Hello::new("agent", session))),
+            Message::Agent(Request::Infer(request)),
+        ];
+        let mut effects = Vec::new();
+        for message in messages {
+            let next = step(session_state, message, Tick(0));
+            session_state = next.session;
+            effects = next.effects;
+        }
+        let permit = effects.into_iter().find_map(|effect| match effect {
+            Effect::Infer(permit) => Some(permit),
+            _ => None,
+        });
+        permit.ok_or_else(|| {
+            Failure::new(USAGE, "the gate does not let this call pass")
+                .help("a prompt must hold words, and the whole request must stay below 16 MiB")
+        })
+    }
+}
+
+/// The one object that `call --json` prints; see docs/schema/call.json.
+fn object(answer: &Result<Inference, InferError>, streamed: &str) -> Value {
+    let none = Usage::default();
+    let (text, reasoning, calls, stop, usage) = match answer {
+        Err(_) => (streamed.to_owned(), false, Vec::new(), Value::Null, none),
+        Ok(answer) => {
+            let thinks = |part: &Part| matches!(part, Part::Reasoning { .. });
+            let calls = calls(answer);
+            let calls = calls.map(|(name, input)| {
+                // Arguments that were cut or are no object are no input; such a call never runs.
+                let input = if is_invalid(input) {
+                    &Value::Null
+                } else {
+                    input
+                };
+                json!({"name": name, "input": input})
+            });
+            (
+                answer.message.text(),
+                answer.message.parts.iter().any(thinks),
+                calls.collect(),
+                json!(answer.stop),
+                answer.usage,
+            )
+        }
+    };
+    json!({
+        "text": text,
+        "reasoning_present": reasoning,
+        "tool_calls": calls,
+        "stop": stop,
+        "usage": usage,
+        "error": answer.as_ref().err().map(error_json),
+    })
+}
+
+fn error_json(error: &InferError) -> Value {
+    json!({"class": error.class.as_str(), "retryable": error.retryable, "message": error.message})
+}
+
+fn calls(answer: &Inference) -> impl Iterator<Item = (&str, &Value)> {
+    answer.message.parts.iter().filter_map(|part| match part {
+        Part::ToolCall { name, input, .. } => Some((name.as_str(), input)),
+        _ => None,
+    })
+}
