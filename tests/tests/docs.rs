@@ -7,6 +7,7 @@ mod docs {
     use protocol::call::Stage;
     use provost_tests::shape::drawn;
     use serde_json::Value;
+    use supervisor_providers::Class;
 
     fn root() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -127,6 +128,36 @@ mod docs {
             fields(&json["$defs"]["usage"]["properties"]),
             fields(&usage)
         );
+        let call = schema("call.json");
+        let properties = &call["properties"];
+        assert_eq!(fields(&properties["usage"]["properties"]), fields(&usage));
+        // A new class does not compile until it is listed here, and fails until it is in the schema.
+        let all = [
+            Class::Client,
+            Class::ContextTooLong,
+            Class::Authentication,
+            Class::RateLimit,
+            Class::Quota,
+            Class::Network,
+            Class::Overload,
+            Class::Refusal,
+            Class::Other,
+        ];
+        for class in all {
+            match class {
+                Class::Client
+                | Class::ContextTooLong
+                | Class::Authentication
+                | Class::RateLimit
+                | Class::Quota
+                | Class::Network
+                | Class::Overload
+                | Class::Refusal
+                | Class::Other => {}
+            }
+        }
+        let words = serde_json::to_value(all.map(Class::as_str)).expect("words");
+        assert_eq!(properties["error"]["properties"]["class"]["enum"], words);
         assert_eq!(
             fields(&schema("stream-json.json")["properties"])[..2],
             ["seq", "session"]

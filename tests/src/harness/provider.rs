@@ -1,5 +1,5 @@
-//! A model provider of the test's own: Anthropic Messages over plain HTTP on the loopback, which
-//! answers as it was told and keeps what it was sent.
+//! A model provider of the test's own, over plain HTTP on the loopback: it answers as it was told, in the
+//! dialect of the path that it was asked at, and keeps what it was sent.
 
 use std::{
     collections::VecDeque,
@@ -102,6 +102,7 @@ fn serve(
     let mut body = Vec::new();
     reader.take(length).read_to_end(&mut body)?;
     let body = String::from_utf8_lossy(&body).into_owned();
+    let speech = speech(&head);
     if let Ok(mut kept) = kept.lock() {
         kept.push(Sent { head, body });
     }
@@ -110,15 +111,9 @@ fn serve(
         Some(Answer::Error(status, message)) => {
             (status, "application/json", error(status, &message))
         }
-        Some(Answer::Says(text)) => {
-            let block = json!({ "type": "text", "text": "" });
-            let delta = json!({ "type": "text_delta", "text": text });
-            (200, "text/event-stream", events(&block, &delta, "end_turn"))
-        }
+        Some(Answer::Says(text)) => (200, "text/event-stream", speech(&text, None)),
         Some(Answer::Calls(tool, input)) => {
-            let block = json!({ "type": "tool_use", "id": format!("toolu_{tool}"), "name": tool, "input": {} });
-            let delta = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
-            (200, "text/event-stream", events(&block, &delta, "tool_use"))
+            (200, "text/event-stream", speech("", Some((tool, &input))))
         }
     };
     let mut stream = stream;
@@ -128,6 +123,98 @@ fn serve(
         text.len()
     )?;
     stream.flush()
+}
+
+/// An answer of a text or a call, as a body.
+type Speech = fn(&str, Option<(&str, &Value)>) -> String;
+
+fn speech(head: &str) -> Speech {
+    let path = head.split(' ').nth(1).unwrap_or_default();
+    match path {
+        path if path.ends_with("/chat/completions") => chat,
+        path if path.ends_with("/responses") => responses,
+        path if path.ends_with("/api/chat") => ollama,
+        _ => messages,
+    }
+}
+
+fn messages(text: &str, call: Option<(&str, &Value)>) -> String {
+    match call {
+        None => {
+            let block = json!({ "type": "text", "text": "" });
+            events(
+                &block,
+                &json!({ "type": "text_delta", "text": text }),
+                "end_turn",
+            )
+        }
+        Some((tool, input)) => {
+            let block = json!({ "type": "tool_use", "id": format!("toolu_{tool}"), "name": tool, "input": {} });
+            let delta = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
+            events(&block, &delta, "tool_use")
+        }
+    }
+}
+
+fn lines(events: &[Value]) -> String {
+    events
+        .iter()
+        .map(|event| format!("data: {event}\n\n"))
+        .collect()
+}
+
+fn chat(text: &str, call: Option<(&str, &Value)>) -> String {
+    let chunk = |delta: Value, finish: Option<&str>| json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": finish }] });
+    let usage = json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 10,
+        "prompt_tokens_details": { "cached_tokens": 60 } } });
+    let mut events = match call {
+        None => vec![
+            chunk(json!({ "content": text }), None),
+            chunk(json!({}), Some("stop")),
+        ],
+        Some((tool, input)) => {
+            let call = json!({ "index": 0, "id": format!("call_{tool}"), "type": "function",
+                "function": { "name": tool, "arguments": input.to_string() } });
+            vec![
+                chunk(
+                    json!({ "reasoning_content": "hm", "tool_calls": [call] }),
+                    None,
+                ),
+                chunk(json!({}), Some("tool_calls")),
+            ]
+        }
+    };
+    events.push(usage);
+    lines(&events) + "data: [DONE]\n\n"
+}
+
+fn responses(text: &str, call: Option<(&str, &Value)>) -> String {
+    let item = match call {
+        None => {
+            json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": text }] })
+        }
+        Some((tool, input)) => {
+            json!({ "type": "function_call", "call_id": format!("call_{tool}"), "name": tool,
+            "arguments": input.to_string() })
+        }
+    };
+    let reasoning = json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VhbA==" });
+    lines(&[
+        json!({ "type": "response.created", "response": { "status": "in_progress" } }),
+        json!({ "type": "response.output_item.done", "output_index": 0, "item": reasoning }),
+        json!({ "type": "response.output_item.done", "output_index": 1, "item": item }),
+        json!({ "type": "response.completed", "response": { "status": "completed", "output": [], "usage": {
+            "input_tokens": 100, "output_tokens": 10, "input_tokens_details": { "cached_tokens": 60 } } } }),
+    ])
+}
+
+fn ollama(text: &str, call: Option<(&str, &Value)>) -> String {
+    let calls =
+        call.map(|(tool, input)| json!([{ "function": { "name": tool, "arguments": input } }]));
+    let said = json!({ "message": { "role": "assistant", "content": text, "thinking": "hm", "tool_calls": calls }, "done": false });
+    let end = json!({ "message": { "content": "" }, "done": true, "done_reason": "stop",
+        "prompt_eval_count": 40, "eval_count": 10 });
+    format!("{said}\n{end}\n")
 }
 
 fn error(status: u16, message: &str) -> String {

@@ -169,10 +169,22 @@ pub(super) fn class(error: &Upstream) -> Option<Class> {
     {
         return Some(Class::Quota);
     }
-    if said(REFUSED) || code(&["1301", "base_1026", "base_1027"]) {
+    if said(REFUSED)
+        || code(&["1301", "base_1026", "base_1027"])
+        || told(&[
+            "requires moderation",
+            "was flagged",
+            "content management policy",
+        ])
+    {
         return Some(Class::Refusal);
     }
-    if said(UNKNOWN_CALLER) || code(UNKNOWN_CALLER_CODES) || status == 401 {
+    // OpenCode answers so, under 401, to a model that it does not have.
+    if error.kind == "ModelError" {
+        return Some(Class::Client);
+    }
+    let bad_key = (400..500).contains(&status) && told(BAD_KEY);
+    if said(UNKNOWN_CALLER) || bad_key || code(UNKNOWN_CALLER_CODES) || status == 401 {
         return Some(Class::Authentication);
     }
     if said(&["overloaded", "slow_down"])
@@ -272,6 +284,15 @@ const UNKNOWN_CALLER: &[&str] = &[
     "signaturedoesnotmatch",
     "missingauthenticationtoken",
     "notauthorized",
+];
+
+/// Some hosts call a bad key a bad request.
+const BAD_KEY: &[&str] = &[
+    "incorrect api key",
+    "invalid api key",
+    "api key not valid",
+    "api key not found",
+    "invalid authentication",
 ];
 
 const UNKNOWN_CALLER_CODES: &[&str] = &[
@@ -426,6 +447,26 @@ mod tests {
                 404,
                 json!({"error": {"code": "DeploymentNotFound"}}),
                 Class::Client,
+            ),
+            (
+                400,
+                json!({"code": "invalid", "error": "Incorrect API key provided: sk"}),
+                Class::Authentication,
+            ),
+            (
+                401,
+                json!({"type": "error", "error": {"type": "ModelError", "message": "not supported"}}),
+                Class::Client,
+            ),
+            (
+                401,
+                json!({"type": "error", "error": {"type": "CreditsError", "message": "pay"}}),
+                Class::Quota,
+            ),
+            (
+                403,
+                json!({"error": {"code": 403, "message": "the input was flagged"}}),
+                Class::Refusal,
             ),
             (404, json!({"error": "model 'x' not found"}), Class::Client),
             (0, json!({"error": "something"}), Class::Other),

@@ -47,6 +47,8 @@ struct Call {
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow, default)]
+    object: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     choices: Option<Vec<Choice<'a>>>,
@@ -179,7 +181,8 @@ impl Answer {
     fn chunk(&mut self, data: &[u8], on_text: OnText<'_>) -> Result<bool, StreamFault> {
         let chunk: Chunk<'_> = serde_json::from_slice(data)
             .map_err(|_| StreamFault::Malformed("a chunk cannot be read"))?;
-        if chunk.error.is_some() {
+        // Some hosts send an error in the place of a chunk.
+        if chunk.error.is_some() || chunk.object.as_deref() == Some("error") {
             return Err(StreamFault::InBand(Upstream::read(None, data)));
         }
         self.count(chunk.usage.as_ref());

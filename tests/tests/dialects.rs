@@ -1,0 +1,198 @@
+//! A session in every dialect: the same task through the same pipeline, whatever the provider speaks.
+
+#[cfg(test)]
+mod sessions {
+    use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+
+    use provost_tests::harness::{Answer, Live, Place, Provider};
+    use serde_json::{Value, json};
+
+    const END: Duration = Duration::from_secs(60);
+    const KEY: &str = "sk-canary-of-dialects-5512";
+
+    /// Provider, model, the header that shows the key, and what stands in the second request for the
+    /// first answer's reasoning and for the tool's result.
+    const ROWS: [(&str, &str, &str, &str, &str); 5] = [
+        (
+            "anthropic",
+            "claude-sonnet-5",
+            "x-api-key: ",
+            "",
+            "\"tool_use_id\":\"toolu_bash\"",
+        ),
+        (
+            "openai-compatible",
+            "any",
+            "authorization: Bearer ",
+            "\"reasoning_content\":\"hm\"",
+            "\"tool_call_id\":\"call_bash\"",
+        ),
+        (
+            "mistral",
+            "mistral-large-latest",
+            "authorization: Bearer ",
+            "\"reasoning_content\":\"hm\"",
+            "\"role\":\"tool\"",
+        ),
+        (
+            "openai",
+            "gpt-5.4",
+            "authorization: Bearer ",
+            "\"encrypted_content\":\"c2VhbA==\"",
+            "\"type\":\"function_call_output\"",
+        ),
+        (
+            "ollama",
+            "qwen3:4b",
+            "authorization: Bearer ",
+            "\"thinking\":\"hm\"",
+            "\"tool_name\":\"bash\"",
+        ),
+    ];
+
+    fn place(provider: &str, url: &str) -> Place {
+        let place = Place::new();
+        let row = format!("version = 1\n[provider.{provider}]\nbase_url = \"{url}\"\n");
+        place.write("config/providers.toml", row);
+        place.write(&format!("config/keys/{provider}"), format!("{KEY}\n"));
+        place.mode(&format!("config/keys/{provider}"), 0o600);
+        place.mode("config/keys", 0o700);
+        place.write("work/a.txt", "a\n");
+        place
+    }
+
+    /// Output of one answer.
+    fn tokens(provider: &str) -> u64 {
+        if provider == "anthropic" { 5 } else { 10 }
+    }
+
+    #[test]
+    fn a_task_is_done_through_every_dialect() {
+        for (name, model, header, reasoning, result) in ROWS {
+            let provider = Provider::start(vec![
+                Answer::Calls("bash", json!({ "command": "cat a.txt" })),
+                Answer::Says("It holds an a.".to_owned()),
+            ]);
+            let place = place(name, &provider.url());
+            let model = format!("{name}/{model}");
+            let mut command =
+                place.command(["run", "--model", &model, "--output", "json", "--workspace"]);
+            command.arg(place.work()).arg("what does a.txt hold?");
+            let done = Live::start(command).wait(END);
+            assert_eq!(done.code, Some(0), "{name}: {done}");
+            let said: Value = serde_json::from_str(&done.stdout).expect("one object");
+            assert!(
+                said.to_string().contains("It holds an a."),
+                "{name}: {said}"
+            );
+            assert_eq!(said["usage"]["output"], 2 * tokens(name), "{name}: {said}");
+            let sent = provider.sent();
+            assert_eq!(sent.len(), 2, "{name}");
+            for sent in &sent {
+                assert!(
+                    sent.head.contains(&format!("{header}{KEY}")),
+                    "{name}: {}",
+                    sent.head
+                );
+            }
+            let second = &sent[1].body;
+            assert!(
+                second.contains(reasoning) && second.contains(result),
+                "{name}: {second}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_call_prints_one_object_and_its_faults_their_class() {
+        for (name, model, ..) in ROWS {
+            let provider = Provider::start(vec![
+                Answer::Says("Hello.".to_owned()),
+                Answer::Calls("add", json!({ "a": 2 })),
+                Answer::Error(401, "no such key".to_owned()),
+            ]);
+            let place = Place::new();
+            let call = || {
+                let url = provider.url();
+                place.run([
+                    "providers",
+                    "call",
+                    "--provider",
+                    name,
+                    "--base-url",
+                    &url,
+                    "--model",
+                    model,
+                    "--prompt",
+                    "hi",
+                    "--json",
+                ])
+            };
+            let done = call();
+            assert_eq!(done.code, Some(0), "{name}: {done}");
+            let said = done.json();
+            assert_eq!(
+                (&said["text"], &said["stop"], &said["error"]),
+                (&json!("Hello."), &json!("end"), &Value::Null)
+            );
+            assert_eq!(said["usage"]["output"], tokens(name), "{name}: {said}");
+            let done = call();
+            assert_eq!(
+                done.json()["tool_calls"],
+                json!([{ "name": "add", "input": { "a": 2 } }]),
+                "{name}: {done}"
+            );
+            let done = call();
+            assert_eq!(done.code, Some(1), "{name}: {done}");
+            let error = &done.json()["error"];
+            assert_eq!(
+                (&error["class"], &error["retryable"]),
+                (&json!("authentication"), &json!(false))
+            );
+            assert_eq!(provider.sent().len(), 3, "one attempt each, without a key");
+        }
+    }
+
+    #[test]
+    fn rows_are_shown_with_what_is_missing_and_no_key() {
+        let provider = Provider::start(vec![Answer::Says("OK".to_owned())]);
+        let place = place("openai", &provider.url());
+        let list = place.run(["providers", "list", "--json"]).json();
+        let rows = list["providers"].as_array().expect("rows");
+        assert!(rows.len() >= 19, "{list}");
+        let row = |name: &str| rows.iter().find(|row| row["name"] == name).expect("known");
+        assert!(
+            row("openai")["key"]
+                .as_str()
+                .is_some_and(|key| key.contains("keys/openai"))
+        );
+        assert!(
+            row("cloudflare")["missing"]
+                .as_str()
+                .is_some_and(|why| why.contains("CLOUDFLARE_ACCOUNT_ID"))
+        );
+        let shown = place.run(["providers", "show", "openai", "--json"]).json();
+        let models = shown["models"].as_array().expect("models");
+        assert!(
+            models
+                .iter()
+                .all(|model| model["usd_per_million"]["source"].is_string()),
+            "{shown}"
+        );
+        let done = place.run(["providers", "test"]);
+        assert_eq!(
+            (done.code, done.stdout.contains("ok (")),
+            (Some(0), true),
+            "{done}"
+        );
+        assert_eq!(provider.sent().len(), 1);
+        let key = place.config().join("keys/openai");
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).expect("mode");
+        let list = place.run(["providers", "list", "--json"]);
+        assert!(
+            list.stdout.contains("chmod 600") && !list.stdout.contains(KEY),
+            "{list}"
+        );
+        assert_eq!(place.run(["providers", "show", "nobody"]).code, Some(64));
+    }
+}
