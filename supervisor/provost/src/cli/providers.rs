@@ -1,28 +1,21 @@
 //! `provost providers list|show|test|call`: the rows, what is known of their models, and one call
 //! without a session.
 
+mod ask;
+
 use std::{path::Path, process::ExitCode};
 
-use policies::{
-    Facts, LayerName, Mode,
-    parse::{self, Source},
-};
-use protocol::{
-    Hello, Inference, Message as Said, Part, Request, SessionId, ToolSpec, Usage, Welcome,
-};
+use protocol::{Inference, Part, ToolSpec, Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use supervisor_core::{
-    Config as SessionConfig, Effect, Infer, Message, Permit, Session, Tick, escape::escape, step,
-};
-use supervisor_providers::{
-    Config, InferError, KeySource, Model, Providers, Row, Vault, dialect::is_invalid,
-};
+use supervisor_core::escape::escape;
+use supervisor_providers::{Config, InferError, KeySource, Model, Row, Vault, dialect::is_invalid};
 use supervisor_record::Places;
 
+use self::ask::Ask;
 use super::args::{CallArgs, ProvidersCommand};
 use crate::{
-    exit::{BUG, CONFIG, ENDED, Failure, USAGE},
+    exit::{CONFIG, ENDED, Failure, USAGE},
     harden::Keys,
     input, output,
     session::own_places,
@@ -34,9 +27,6 @@ const TOOLS: u64 = 1024 * 1024;
 const PROBE: &str = "Reply with the word OK.";
 /// The least that every dialect takes as a limit of output.
 const PROBE_OUTPUT: u32 = 16;
-/// What a call without a session may do: ask the model, and nothing else.
-const LAW: &str = "version = 1\nname = \"providers-call\"\nmode = \"never\"\n";
-
 /// `provost providers …`
 pub(super) fn run(command: ProvidersCommand, keys: &Keys) -> Result<ExitCode, Failure> {
     let places = own_places()?;
@@ -361,126 +351,6 @@ fn tools(path: &Path) -> Result<Vec<ToolSpec>, Failure> {
         input_schema: one.input_schema,
     });
     Ok(specs.collect())
-}
-
-/// One question to one model.
-struct Ask<'a> {
-    provider: &'a str,
-    model: &'a str,
-    system: &'a str,
-    prompt: &'a str,
-    tools: Vec<ToolSpec>,
-    max_output: u32,
-    retry: bool,
-}
-
-impl Ask<'_> {
-    /// Asks. The answer, and the text that came before it or before the failure.
-    fn ask(
-        &self,
-        config: Config,
-        keys: &Keys,
-        places: &Places,
-        show: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<(Result<Inference, InferError>, String), Failure> {
-        let mut vault = Vault::new();
-        let from_environment = |name: &str| keys.0.get(name).cloned();
-        vault
-            .take(
-                row(&config, self.provider)?,
-                Some(places.config()),
-                &from_environment,
-            )
-            .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
-        let permit = self.permit()?;
-        let providers = Providers::new(config);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::new(BUG, format!("cannot wait for a network: {error}")))?;
-        let mut streamed = String::new();
-        let secret = vault.lend(&permit);
-        let mut on_delta = |text: &str| {
-            streamed.push_str(text);
-            show(text);
-        };
-        let answer = if self.retry {
-            runtime.block_on(providers.infer(permit, secret, &mut on_delta))
-        } else {
-            runtime.block_on(providers.infer_once(permit, secret, &mut on_delta))
-        };
-        Ok((answer, streamed))
-    }
-
-    /// The gate's permit for this one call: a session that only asks, under a law that allows no tool.
-    fn permit(&self) -> Result<Permit<Infer>, Failure> {
-        let bug = |what: &str| Failure::new(BUG, format!("cannot ask the gate: {what}"));
-        let source = Source {
-            name: "providers call".into(),
-            text: LAW.into(),
-            layer: LayerName::User,
-        };
-        let policy = parse::load(&[source], &|_| None).map_err(|_| bug("its law does not load"))?;
-        let session = SessionId::parse("s-call").map_err(|_| bug("its name is no name"))?;
-        let welcome = Welcome {
-            hello: Hello::new("supervisor", session.clone()),
-            workspace: "/".into(),
-            mode: "never".into(),
-            model: format!("{}/{}", self.provider, self.model),
-            window: u32::MAX,
-            max_output: self.max_output,
-            tools: Vec::new(),
-            databases: Vec::new(),
-            interactive: false,
-            iterations: 1,
-            turns: 1,
-            turns_done: 0,
-            history: Vec::new(),
-            unknown: Vec::new(),
-            law: Value::Null,
-        };
-        let config = SessionConfig {
-            policy,
-            mode: Mode::Never,
-            facts: Facts {
-                workspace: "/".into(),
-                home: "/".into(),
-                system: Vec::new(),
-                interactive: false,
-            },
-            welcome,
-            provider: self.provider.to_owned(),
-            model: self.model.to_owned(),
-            seed: "00".repeat(32),
-        };
-        let request = protocol::Infer {
-            id: 1,
-            system: self.system.to_owned(),
-            messages: vec![Said::user(self.prompt)],
-            tools: self.tools.clone(),
-            max_output: self.max_output,
-        };
-        let mut session_state = Session::new(config, Tick(0));
-        let messages = [
-            Message::Task(Some(self.prompt.to_owned())),
-            Message::Agent(Request::Hello(Hello::new("agent", session))),
-            Message::Agent(Request::Infer(request)),
-        ];
-        let mut effects = Vec::new();
-        for message in messages {
-            let next = step(session_state, message, Tick(0));
-            session_state = next.session;
-            effects = next.effects;
-        }
-        let permit = effects.into_iter().find_map(|effect| match effect {
-            Effect::Infer(permit) => Some(permit),
-            _ => None,
-        });
-        permit.ok_or_else(|| {
-            Failure::new(USAGE, "the gate does not let this call pass")
-                .help("a prompt must hold words, and the whole request must stay below 16 MiB")
-        })
-    }
 }
 
 /// The one object that `call --json` prints; see docs/schema/call.json.
