@@ -6,7 +6,6 @@
 //! that a fault of any kind (panic, abort, stack, memory, hang) ends only that process: the input that
 //! was being tried is in a file by then, and its parent keeps it.
 
-mod answers;
 mod law;
 mod mutate;
 mod random;

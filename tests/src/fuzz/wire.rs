@@ -93,6 +93,7 @@ fn decoded(dialect: Dialect, parts: &[&[u8]]) -> Result<(Inference, String), Str
         provider: "fuzz",
         model: "model",
         max_output: 1_000,
+        window: 100_000,
         quirks: &quirks,
     };
     let Some(mut decoder) = dialect.decoder(&target, &[]) else {

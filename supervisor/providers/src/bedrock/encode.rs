@@ -291,6 +291,7 @@ mod tests {
             provider: "bedrock",
             model,
             max_output: 1_000,
+            window: 100_000,
             quirks: &quirks,
         };
         let sent = encode(request, &target).expect("encodes");
@@ -445,6 +446,7 @@ mod tests {
             provider: "bedrock",
             model: "m",
             max_output: 9,
+            window: 100_000,
             quirks: &quirks,
         };
         for messages in [vec![], vec![Message::user(" ")]] {

@@ -64,7 +64,9 @@ pub(super) fn read(body: &Value) -> Upstream {
         message = format!("{message}: {raw}");
     }
     let google = gemini::read_fault(error).unwrap_or_default();
-    let code = Some(google.reasons).filter(|reasons| !reasons.is_empty()).or(code);
+    let code = Some(google.reasons)
+        .filter(|reasons| !reasons.is_empty())
+        .or(code);
     let kind = [error.get("type"), error.get("__type"), error.get("status")];
     let kind = kind.into_iter().map(text);
     let kind = kind
@@ -196,11 +198,15 @@ pub(super) fn class(error: &Upstream) -> Option<Class> {
     {
         return Some(Class::Overload);
     }
-    if said(&["rate_limit", "ramp_limit", "ratelimit", "too_many_requests",
+    if said(&[
+        "rate_limit",
+        "ramp_limit",
+        "ratelimit",
+        "too_many_requests",
         "toomanyrequests",
         "resource_exhausted",
-        "throttling"])
-        || code(&["1302", "1303", "base_1002"])
+        "throttling",
+    ]) || code(&["1302", "1303", "base_1002"])
     {
         return Some(Class::RateLimit);
     }

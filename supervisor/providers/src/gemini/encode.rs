@@ -344,6 +344,7 @@ mod tests {
             provider: "gemini",
             model,
             max_output: 1_000,
+            window: 100_000,
             quirks,
         }
     }

@@ -31,6 +31,7 @@ fn decode(body: &[u8], size: usize) -> Result<(Inference, String), StreamFault> 
         provider: "bedrock",
         model: "m",
         max_output: 9,
+        window: 100_000,
         quirks: &quirks,
     };
     let mut decoder = Box::new(decoder(&target, &[]));

@@ -27,6 +27,7 @@ fn target(quirks: &Quirks) -> Target<'_> {
         provider: "gemini",
         model: "gemini-3-pro",
         max_output: 9,
+        window: 100_000,
         quirks,
     }
 }
