@@ -108,7 +108,7 @@ impl Providers {
     pub async fn infer_once(
         &self,
         permit: Permit<Infer>,
-        secret: Option<&Secret>,
+        credential: Option<&Credential>,
         on_delta: OnDelta<'_>,
     ) -> Result<Inference, InferError> {
         let infer = permit.spend();
@@ -116,8 +116,7 @@ impl Providers {
             let words = format!("no provider is named `{}`", infer.provider);
             return Err(InferError::new(Class::Client, words));
         };
-        let masker = Masker::new(secret);
-        let result = self.attempt(row, &infer, secret, &masker, on_delta).await;
+        let result = self.attempt(row, &infer, credential, on_delta).await;
         result.map_err(|mut failure| {
             failure.attempts = 1;
             failure

@@ -8,7 +8,7 @@ use supervisor_core::Secret;
 
 use super::{KEY, ask, with};
 use crate::{
-    Class, Config, InferError, Providers,
+    Class, Config, Credential, InferError, Providers,
     faults::{Act, End, Faults, Seen},
 };
 
@@ -137,7 +137,7 @@ fn providers(case: &Case, url: &str) -> Providers {
 async fn play(case: &Case, acts: Vec<Act>) -> (Result<Inference, InferError>, String, Vec<Seen>) {
     let server = Faults::start(acts).await;
     let providers = providers(case, &server.url());
-    let secret = Secret::new(KEY.into());
+    let secret = Credential::Key(Secret::new(KEY.into()));
     let mut infer = ask(case.provider);
     infer.model = "model-1".into();
     let mut text = String::new();

@@ -30,7 +30,7 @@ const PROBE_OUTPUT: u32 = 16;
 /// `provost providers …`
 pub(super) fn run(command: ProvidersCommand, keys: &Keys) -> Result<ExitCode, Failure> {
     let places = own_places()?;
-    let environment = |name: &str| std::env::var(name).ok();
+    let environment = |name: &str| keys.get(name);
     let config = Config::load(Some(places.config()), &environment)
         .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
     match command {
@@ -47,12 +47,14 @@ pub(super) fn run(command: ProvidersCommand, keys: &Keys) -> Result<ExitCode, Fa
 
 /// Where a provider's key comes from, or why there is none.
 fn key(row: &Row, keys: &Keys, places: &Places) -> Result<String, String> {
-    let from_environment = |name: &str| keys.0.get(name).cloned();
-    let taken = Vault::new().take(row, Some(places.config()), &from_environment);
+    let taken = super::keys::take(&mut Vault::new(), row, places, keys);
     match taken {
         Ok(KeySource::File(file)) => Ok(format!("file {}", file.display())),
+        Ok(KeySource::Systemd(file)) => Ok(format!("credential {}", file.display())),
         Ok(KeySource::Environment(name)) => Ok(format!("variable {name}")),
-        Ok(_) => Ok("none needed".into()),
+        Ok(KeySource::Elsewhere(words)) => Ok(words),
+        Ok(KeySource::HandOver) => Ok("handed over".into()),
+        Ok(KeySource::None) => Ok("none needed".into()),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -14,6 +14,7 @@ use supervisor_record::Places;
 
 use super::row;
 use crate::{
+    cli::keys,
     exit::{BUG, CONFIG, Failure, USAGE},
     harden::Keys,
 };
@@ -37,18 +38,12 @@ impl Ask<'_> {
     pub(super) fn ask(
         &self,
         config: Config,
-        keys: &Keys,
+        taken: &Keys,
         places: &Places,
         show: &mut (dyn FnMut(&str) + Send),
     ) -> Result<(Result<Inference, InferError>, String), Failure> {
         let mut vault = Vault::new();
-        let from_environment = |name: &str| keys.0.get(name).cloned();
-        vault
-            .take(
-                row(&config, self.provider)?,
-                Some(places.config()),
-                &from_environment,
-            )
+        keys::take(&mut vault, row(&config, self.provider)?, places, taken)
             .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
         let permit = self.permit()?;
         let providers = Providers::new(config);
