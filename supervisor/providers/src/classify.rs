@@ -220,6 +220,13 @@ pub(crate) fn is_error_document(body: &[u8]) -> bool {
         #[serde(default)]
         base_resp: Value,
     }
+    // A list would be read as the fields in order; Google sends an error in one, and answers as well.
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        return serde_json::from_slice::<Value>(body).is_ok_and(|list| {
+            list.pointer("/0/error")
+                .is_some_and(|error| !error.is_null())
+        });
+    }
     serde_json::from_slice::<Head>(body).is_ok_and(|head| {
         let code = head.base_resp.get("status_code").and_then(Value::as_i64);
         head.r#type == "error"
