@@ -89,6 +89,8 @@ bounds! {
     COPY_BYTES: u64 = 2 * GIB, "2 GiB", "beyond it the copy costs more than the task; overlay is the way";
     /// Workspace entries copied in.
     COPY_ENTRIES: u64 = 200_000, "200,000", "a large repository with its dependencies";
+    /// Workspace entries below an overlay.
+    OVERLAY_ENTRIES: u64 = 500_000, "500,000", "names are listed once and nothing is copied: seconds, and a manifest of 100 MiB";
     /// Bytes of pre-images and spools that a session keeps.
     KEPT_BYTES: u64 = GIB, "1 GiB", "undo for everything a person would review";
     /// Entries of pre-images and spools that a session keeps.

@@ -20,6 +20,9 @@ pub const MEETING_SOCKET: &str = "socket";
 /// The argument of the role `jail` in a container.
 pub const CONTAINED: &str = "contained";
 
+/// The word in the name of each step that lays an overlay: where one fails, a copy may do.
+pub const OVERLAY: &str = "overlay";
+
 /// How the names begin under which hands writes a file before it takes its place. A killed put may
 /// leave one; it is nobody's change.
 pub const PUT_TEMP: &str = ".provost-put-";
@@ -111,6 +114,20 @@ pub enum Mount {
         source: String,
         /// Path inside.
         target: String,
+    },
+    /// A folder of the host that nothing reaches: what is changed in it lies in a layer above.
+    Overlay {
+        /// The folder on the host, read-only.
+        lower: String,
+        /// The layer that takes the changes: a folder on the host outside every view.
+        upper: String,
+        /// The kernel's own folder, beside `upper`.
+        work: String,
+        /// Path inside.
+        target: String,
+        /// Who owns everything in `lower`, when the session runs under another identity: shown
+        /// inside as the session's own.
+        owner: Option<Identity>,
     },
     /// An empty private folder in memory.
     Tmpfs {

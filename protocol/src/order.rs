@@ -35,6 +35,14 @@ pub enum Order {
         /// Path relative to the workspace root; no `..`, no leading `/`.
         path: String,
     },
+    /// Tell what a file is, and its content. Descriptor: the write end of a pipe for the content; the
+    /// answer comes when all of it is through.
+    Read {
+        /// Numbers the order; the answer carries it.
+        order: u64,
+        /// Path relative to the workspace root; no `..`, no leading `/`.
+        path: String,
+    },
     /// Change a file. Descriptor: the write end of a pipe for the pre-image.
     Put(Put),
     /// End everything and leave.

@@ -40,10 +40,30 @@ pub enum Errand {
         /// Who owns the copy, when the supervisor is root.
         owner: Option<Identity>,
     },
+    /// Look through a workspace that becomes the lower folder of an overlay: write the manifest
+    /// (without digests) and prepare the layer above, so that what is hidden, special or unreadable
+    /// cannot be seen through it.
+    Prepare {
+        /// The workspace on the host.
+        workspace: String,
+        /// The empty folder that becomes the layer.
+        tree: String,
+        /// The manifest to write: JSON Lines of [`ManifestEntry`].
+        manifest: String,
+        /// Globs (gitignore syntax, from the workspace root) that are hidden.
+        hide: Vec<String>,
+        /// Bound on entries.
+        max_entries: u64,
+        /// Who owns the layer, when the supervisor is root.
+        owner: Option<Identity>,
+    },
     /// List what a dead session changed, beside its manifest.
     List {
         /// The sealed tree.
         tree: String,
+        /// What the tree is.
+        #[serde(default)]
+        kind: TreeKind,
         /// The manifest.
         manifest: String,
         /// Globs that were left out of the copy: never reported as deleted, never applied.
@@ -56,6 +76,9 @@ pub enum Errand {
     Patch {
         /// The sealed tree.
         tree: String,
+        /// What the tree is.
+        #[serde(default)]
+        kind: TreeKind,
         /// The manifest.
         manifest: String,
         /// The workspace, for the old contents.
@@ -71,6 +94,9 @@ pub enum Errand {
     Apply {
         /// The sealed tree.
         tree: String,
+        /// What the tree is.
+        #[serde(default)]
+        kind: TreeKind,
         /// The manifest.
         manifest: String,
         /// The workspace.
@@ -79,6 +105,18 @@ pub enum Errand {
         journal: String,
         /// Exactly what was shown and chosen.
         changes: Vec<Change>,
+    },
+    /// Put back what tools changed in a sealed tree: all of it or, if anything is not as a tool left
+    /// it, nothing.
+    Restore {
+        /// The sealed tree.
+        tree: String,
+        /// What the tree is.
+        kind: TreeKind,
+        /// The manifest.
+        manifest: String,
+        /// One a path.
+        steps: Vec<Step>,
     },
     /// Run one query on one database file.
     Query {
@@ -107,6 +145,39 @@ pub enum Errand {
     },
 }
 
+/// One file to put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Path relative to the root, escaped as in [`ManifestEntry::path`].
+    pub path: String,
+    /// Digests of the contents that tools left or found there: it must be one of these now.
+    pub known: Vec<Digest>,
+    /// What it was before; `None` if a tool made the file.
+    pub before: Option<Kept>,
+}
+
+/// A content that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// Its digest.
+    pub digest: Digest,
+    /// The file on the host that holds it.
+    pub file: String,
+}
+
+/// What a session's tree is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TreeKind {
+    /// A copy of the workspace: what is not in it was removed.
+    #[default]
+    Copy,
+    /// The layer of an overlay: what is not in it is as in the workspace.
+    Upper,
+}
+
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -121,6 +192,18 @@ pub enum Finding {
         hidden: Vec<String>,
         /// Entries left out because they are sockets, FIFOs, devices or unreadable, at most 100
         /// relative paths, each with the reason in brackets.
+        skipped: Vec<String>,
+    },
+    /// The layer of an overlay is prepared.
+    Prepared {
+        /// Entries of the workspace.
+        entries: u64,
+        /// Who owns all of them.
+        owner: Identity,
+        /// Entries that are hidden, at most 100 relative paths.
+        hidden: Vec<String>,
+        /// Entries that cannot be seen because they are sockets, FIFOs, devices or unreadable, at
+        /// most 100 relative paths, each with the reason in brackets.
         skipped: Vec<String>,
     },
     /// A page of changes; the last page has `more` false.
@@ -145,6 +228,11 @@ pub enum Finding {
     Applied {
         /// How many.
         changes: u64,
+    },
+    /// What tools changed is put back.
+    Restored {
+        /// How many files; those that were as before already are not counted.
+        files: u64,
     },
     /// A query's answer.
     Rows(SqlAnswer),
@@ -196,7 +284,8 @@ pub struct ManifestEntry {
     pub identity: (u64, u64),
     /// Change time in the workspace, nanoseconds.
     pub ctime_ns: i128,
-    /// Digest of a file's content or of a link's target.
+    /// Digest of a file's content or of a link's target; `None` below an overlay, where nothing is
+    /// read before it was changed.
     pub digest: Option<Digest>,
 }
 
@@ -236,6 +325,7 @@ pub struct Node {
     pub mode: u32,
     /// Bytes of a file.
     pub size: u64,
-    /// Digest of a file's content or of a link's target; `None` for a folder.
+    /// Digest of a file's content or of a link's target; `None` for a folder, and for the old state of
+    /// what moved on below an overlay.
     pub digest: Option<Digest>,
 }

@@ -53,7 +53,7 @@ pub enum Report {
         /// Processes that were still running when the leader had left.
         left_running: u32,
     },
-    /// The answer to `resolve`.
+    /// The answer to `resolve` and to `read`.
     Resolved {
         /// The order.
         order: u64,

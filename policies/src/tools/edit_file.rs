@@ -20,7 +20,42 @@ pub struct EditFile {
     pub replace_all: bool,
 }
 
+/// Why an edit makes nothing of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoEdit {
+    /// The text does not occur.
+    NoMatch,
+    /// It occurs more than once, at these bytes.
+    Ambiguous(Vec<usize>),
+    /// The new text would have so many bytes.
+    TooLarge(usize),
+}
+
 impl EditFile {
+    /// What the edit makes of a file's text: the one reckoning, for whoever proposes an edit and for
+    /// whoever carries it out.
+    ///
+    /// # Errors
+    /// [`NoEdit`] when it makes nothing of it.
+    pub fn apply(&self, text: &str) -> Result<String, NoEdit> {
+        let (old, new) = with_line_ends_of(text, &self.old_string, &self.new_string);
+        let places: Vec<usize> = text.match_indices(old.as_str()).map(|(at, _)| at).collect();
+        if places.is_empty() {
+            return Err(NoEdit::NoMatch);
+        }
+        if places.len() > 1 && !self.replace_all {
+            return Err(NoEdit::Ambiguous(places));
+        }
+        // Reckoned first, so that a replacement of every letter cannot fill the memory.
+        let rest = text
+            .len()
+            .saturating_sub(places.len().saturating_mul(old.len()));
+        let size = rest.saturating_add(places.len().saturating_mul(new.len()));
+        if size > bounds::FILE_CONTENT {
+            return Err(NoEdit::TooLarge(size));
+        }
+        Ok(text.replace(old.as_str(), &new))
+    }
     pub(super) fn from_checked(input: &Checked<'_>) -> Result<Self, String> {
         let edit = Self {
             file_path: input.text("file_path"),
@@ -86,4 +121,21 @@ fn describe(_: &[DatabaseInfo]) -> String {
      lines to make it unique, or set replace_all. Returns {ok: true, path, created, bytes} on \
      success, or {ok: false, error} with what to do."
         .to_owned()
+}
+
+/// A file whose lines end in CRLF keeps them, also when the model writes plain ends.
+fn with_line_ends_of(text: &str, old: &str, new: &str) -> (String, String) {
+    let plain = |text: &str| text.contains('\n') && !text.contains("\r\n");
+    if !text.contains(old) && text.contains("\r\n") && !old.contains("\r\n") {
+        let new = if plain(new) {
+            new.replace('\n', "\r\n")
+        } else {
+            new.to_owned()
+        };
+        return (old.replace('\n', "\r\n"), new);
+    }
+    if text.contains("\r\n") && !text.replace("\r\n", "").contains('\n') && plain(new) {
+        return (old.to_owned(), new.replace('\n', "\r\n"));
+    }
+    (old.to_owned(), new.to_owned())
 }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use ask_user::AskUser;
 pub use bash::Bash;
-pub use edit_file::EditFile;
+pub use edit_file::{EditFile, NoEdit};
 pub use field::{Field, Kind};
 pub use glob::Glob;
 pub use grep::{Grep, OutputMode};

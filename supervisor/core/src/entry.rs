@@ -143,6 +143,9 @@ pub enum Entry {
         before: Option<Digest>,
         /// Digest of a spool in the blob store.
         spool: Option<Digest>,
+        /// The file that it wrote; `before` is then what undo restores, and without it the file is new.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        written: Option<Written>,
     },
     /// An effect was in flight when a process died: its outcome is not known.
     Unknown {
@@ -199,6 +202,15 @@ pub enum Entry {
         /// Calls refused.
         refusals: u64,
     },
+}
+
+/// A file that a tool wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Its path as the session sees it.
+    pub path: String,
+    /// Digest of its new content.
+    pub after: Digest,
 }
 
 impl Entry {

@@ -296,6 +296,13 @@ fn put(session: &mut Session, call: &Call, path: String, relative: String) -> Pa
             "write it in pieces with bash",
         ));
     }
+    // What an edit makes of the file is reckoned again when the file's content is known.
+    let edit = match policies::tools::Tool::parse(&call.tool)
+        .map(|tool| policies::tools::input(tool, &call.input))
+    {
+        Some(Ok(policies::tools::Input::EditFile(edit))) => Some(edit),
+        _ => None,
+    };
     let what = format!("{path} ({} bytes)", prepared.content.len());
     let permit = session.mint(PutFile {
         call: call.id.clone(),
@@ -303,6 +310,7 @@ fn put(session: &mut Session, call: &Call, path: String, relative: String) -> Pa
         relative,
         expected: prepared.base.clone(),
         content: prepared.content.clone(),
+        edit,
     });
     let serial = permit.serial();
     Passed::Effect {

@@ -19,7 +19,7 @@ mod session;
 mod step;
 
 pub use effect::{Effect, EffectOutcome, Question, QuestionAnswer, Scope, ViewEvent};
-pub use entry::{Certificate, Container, Entry, RightState};
+pub use entry::{Certificate, Container, Entry, RightState, Written};
 pub use mask::{MASKED, MaskStream, Masker};
 pub use permit::{
     AskPerson, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand,

@@ -86,6 +86,8 @@ pub struct PutFile {
     pub expected: Option<Digest>,
     /// The whole new content.
     pub content: String,
+    /// The edit that the content must be made by, if the call was one.
+    pub edit: Option<policies::tools::EditFile>,
 }
 
 /// A query to run.

@@ -128,7 +128,10 @@ impl Record {
             .map_err(failed)?)
     }
 
-    fn blob_path(&self, digest: &Digest) -> PathBuf {
+    /// The file that keeps the content under a digest, whether or not it is there; for a reader that
+    /// proves it by the digest.
+    #[must_use]
+    pub fn blob_path(&self, digest: &Digest) -> PathBuf {
         let (folder, name) = digest
             .as_str()
             .split_at_checked(2)

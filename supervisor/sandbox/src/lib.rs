@@ -14,6 +14,7 @@
 mod backend;
 mod claim;
 mod docker;
+mod git;
 mod launch;
 mod link;
 mod process;

@@ -13,6 +13,8 @@ use protocol::{
     jail::{Domain, Identity, JailLimits, JailSpec, Mount, Situation, WORKER_INSIDE},
 };
 
+use crate::git;
+
 /// Folders of the root that hold programs and libraries; links where `/usr` is merged.
 const PROGRAM_FOLDERS: [&str; 8] = [
     "/usr",
@@ -89,6 +91,9 @@ pub struct SessionPlace<'a> {
     pub workspace: &'a Path,
     /// The session's own tree, which is mounted there.
     pub tree: &'a Path,
+    /// The tree is the layer of an overlay on the workspace, whose files belong to this owner. The
+    /// kernel's own folder is `work`, beside the tree.
+    pub overlay: Option<Identity>,
     /// The policy's settings.
     pub settings: &'a Settings,
     /// The identity to take when the supervisor is root.
@@ -210,7 +215,9 @@ pub fn jail_spec(place: &SessionPlace<'_>, host: &Host) -> Result<JailSpec, View
         }
         trees.push((real, tree.clone()));
     }
-    view(place, host, &trees)
+    let mut spec = view(place, host, &trees)?;
+    spec.view.push(git::configuration(place.home));
+    Ok(spec)
 }
 
 /// The spec, from what was looked up; pure.
@@ -306,9 +313,18 @@ fn view(
             .iter()
             .map(|(source, target)| read_only(source, target)),
     );
-    mounts.push(Mount::Writable {
-        source: text(place.tree)?,
-        target: workspace.clone(),
+    mounts.push(match place.overlay {
+        Some(owner) => Mount::Overlay {
+            lower: workspace.clone(),
+            upper: text(place.tree)?,
+            work: text(&place.tree.with_file_name("work"))?,
+            target: workspace.clone(),
+            owner: place.identity.map(|_| owner),
+        },
+        None => Mount::Writable {
+            source: text(place.tree)?,
+            target: workspace.clone(),
+        },
     });
     mounts.push(Mount::Worker);
 

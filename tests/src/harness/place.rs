@@ -141,6 +141,14 @@ impl Place {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Runs a shell script in the workspace, as the account.
+    pub fn build(&self, script: &str) {
+        let mut shell = self.program(Path::new("/bin/bash"), ["-euc", script]);
+        let output = must("bash", shell.current_dir(self.work()).output());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{script}: {told}");
+    }
+
     /// Copies the sample repository of the examples into the workspace.
     pub fn sample(&self) {
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/sample-repo");

@@ -122,9 +122,9 @@ fn documented(name: &str) -> bool {
         [
             "sessions",
             _,
-            "lock" | "manifest.jsonl" | "apply.jsonl" | "tree",
+            "lock" | "manifest.jsonl" | "apply.jsonl" | "tree" | "work",
         ] => true,
-        ["sessions", _, "tree", ..] => true,
+        ["sessions", _, "tree" | "work", ..] => true,
         _ => false,
     }
 }

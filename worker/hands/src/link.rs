@@ -148,7 +148,7 @@ impl Link {
 fn descriptors_of(order: &Order) -> usize {
     match order {
         Order::Spawn(spawn) => 1 + usize::from(spawn.stdin),
-        Order::Probe { .. } | Order::Put(_) => 1,
+        Order::Probe { .. } | Order::Put(_) | Order::Read { .. } => 1,
         Order::StartAgent | Order::Kill { .. } | Order::Resolve { .. } | Order::End => 0,
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use protocol::{Failure, FailureClass, Put, PutDone};
+use protocol::{Failure, FailureClass, Put, PutDone, Report, Resolved};
 use rustix::{fs::OFlags, io::Errno};
 
 use crate::put::Temp;
@@ -16,12 +16,20 @@ use crate::put::Temp;
 pub(crate) struct PreImage {
     order: u64,
     path: String,
-    temp: Temp,
+    after: After,
     bytes: Vec<u8>,
     sent: usize,
     pipe: OwnedFd,
-    done: PutDone,
     deadline: Instant,
+}
+
+/// What a content on its way belongs to.
+#[derive(Debug)]
+enum After {
+    /// A put: the old file waits under the temporary name.
+    Put(Temp, PutDone),
+    /// A read: nothing was changed.
+    Read(Resolved),
 }
 
 /// How far a pre-image is.
@@ -44,17 +52,39 @@ impl PreImage {
         done: PutDone,
         deadline: Instant,
     ) -> Self {
+        let after = After::Put(temp, done);
+        Self::through(order.order, &order.path, after, bytes, pipe, deadline)
+    }
+
+    /// A content that is only read.
+    pub(crate) fn read(
+        order: u64,
+        path: &str,
+        bytes: Vec<u8>,
+        pipe: OwnedFd,
+        found: Resolved,
+        deadline: Instant,
+    ) -> Self {
+        Self::through(order, path, After::Read(found), bytes, pipe, deadline)
+    }
+
+    fn through(
+        order: u64,
+        path: &str,
+        after: After,
+        bytes: Vec<u8>,
+        pipe: OwnedFd,
+        deadline: Instant,
+    ) -> Self {
         // A failure here shows as a blocking pipe, which the supervisor drains anyway.
         let _ = rustix::fs::fcntl_setfl(&pipe, OFlags::NONBLOCK);
-        let (number, path) = (order.order, order.path.clone());
         Self {
-            order: number,
-            path,
-            temp,
+            order,
+            path: path.to_owned(),
+            after,
             bytes,
             sent: 0,
             pipe,
-            done,
             deadline,
         }
     }
@@ -64,9 +94,12 @@ impl PreImage {
         self.order
     }
 
-    /// The temporary name under which the old file waits.
-    pub(crate) fn temp(&self) -> &str {
-        self.temp.temporary()
+    /// The temporary name under which the old file waits, if it belongs to a put.
+    pub(crate) fn temp(&self) -> Option<&str> {
+        match &self.after {
+            After::Put(temp, _) => Some(temp.temporary()),
+            After::Read(_) => None,
+        }
     }
 
     /// The pipe, to wait for.
@@ -95,17 +128,24 @@ impl PreImage {
         }
     }
 
-    /// The pre-image is through: the old file goes, the pipe closes.
-    pub(crate) fn finish(self) -> PutDone {
-        self.done
+    /// All is through: an old file goes, the pipe closes.
+    pub(crate) fn finish(self) -> Report {
+        let order = self.order;
+        match self.after {
+            After::Put(_, done) => Report::PutDone { order, done },
+            After::Read(found) => Report::Resolved { order, found },
+        }
     }
 
-    /// The pre-image could not be kept: the put is taken back.
+    /// The content could not be handed over: a put is taken back.
     pub(crate) fn take_back(self) -> Failure {
         let why = Failure {
             class: FailureClass::Other,
             message: format!("`{}`: its old content could not be handed over", self.path),
         };
-        self.temp.take_back(&self.path, why)
+        match self.after {
+            After::Put(temp, _) => temp.take_back(&self.path, why),
+            After::Read(_) => why,
+        }
     }
 }

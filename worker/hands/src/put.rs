@@ -12,7 +12,9 @@ use std::{
     time::Instant,
 };
 
-use protocol::{Digest, Failure, FailureClass, Put, PutDone, bounds, jail::PUT_TEMP};
+use protocol::{
+    Digest, Entry, Failure, FailureClass, Put, PutDone, Resolved, bounds, jail::PUT_TEMP,
+};
 use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags},
     io::Errno,
@@ -324,6 +326,46 @@ fn sweep(folder: BorrowedFd<'_>, busy: &[&str]) {
             let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
         }
     }
+}
+
+/// Reads a file that a put will change, for the supervisor to keep before it orders the put.
+///
+/// # Errors
+/// [`Failure`] with the words that the put itself would have.
+pub(crate) fn read(
+    root: BorrowedFd<'_>,
+    order: u64,
+    path: &str,
+    pipe: OwnedFd,
+) -> Result<PreImage, Failure> {
+    let (names, last) = beneath::parts(path)?;
+    let fail = |errno| match errno {
+        Errno::NOENT => changed(path, "the file is gone"),
+        other => beneath::failure(other, path),
+    };
+    let folder = beneath::folder(root, &names).map_err(fail)?;
+    let stat = rustix::fs::statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW).map_err(fail)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(wrong_kind(path));
+    }
+    let file = regular(folder.as_fd(), last).map_err(fail)?;
+    let bytes = content(file).map_err(|errno| match errno {
+        Errno::FBIG => limit(
+            path,
+            "the file there is larger than what can be kept for undo",
+        ),
+        other => fail(other),
+    })?;
+    let found = Resolved::File(Entry {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        size: bytes.len() as u64,
+        mode: stat.st_mode & 0o7777,
+        links: stat.st_nlink,
+        digest: Some(Digest::of(&bytes)),
+    });
+    let deadline = Instant::now() + bounds::ORDER_TIME;
+    Ok(PreImage::read(order, path, bytes, pipe, found, deadline))
 }
 
 fn changed(path: &str, what: &str) -> Failure {

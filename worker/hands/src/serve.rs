@@ -17,7 +17,7 @@ use worker_jail::{Child, Hands, News, reap_strangers};
 use crate::{
     link::{Link, LinkFault},
     preimage::{PreImage, Progress},
-    put::{Outcome, put},
+    put::{Outcome, put, read},
     resolve::resolve,
 };
 
@@ -204,6 +204,17 @@ impl Serving {
                 };
                 self.link.report(&report)?;
             }
+            Order::Read { order, path } => {
+                let pipe = next()?;
+                let image = match self.room() {
+                    Ok(()) => read(self.root.as_fd(), order, &path, pipe),
+                    Err(failure) => Err(failure),
+                };
+                match image {
+                    Ok(image) => self.images.push(image),
+                    Err(failure) => self.link.report(&failed_order(order, failure))?,
+                }
+            }
             Order::Put(order) => {
                 let pipe = next()?;
                 self.put(&order, pipe)?;
@@ -275,16 +286,23 @@ impl Serving {
         }
     }
 
+    /// Whether one more content may be held.
+    fn room(&self) -> Result<(), Failure> {
+        let bound = bounds::PUTS;
+        if self.images.len() < bound {
+            return Ok(());
+        }
+        Err(Failure {
+            class: FailureClass::Limit,
+            message: format!("{bound} changes wait for their old content to be read"),
+        })
+    }
+
     fn put(&mut self, order: &protocol::Put, pipe: OwnedFd) -> Result<(), ServeError> {
-        let busy: Vec<&str> = self.images.iter().map(PreImage::temp).collect();
-        let outcome = if self.images.len() >= bounds::PUTS {
-            let bound = bounds::PUTS;
-            Err(Failure {
-                class: FailureClass::Limit,
-                message: format!("{bound} changes wait for their old content to be read"),
-            })
-        } else {
-            put(self.root.as_fd(), order, pipe, &busy)
+        let busy: Vec<&str> = self.images.iter().filter_map(PreImage::temp).collect();
+        let outcome = match self.room() {
+            Ok(()) => put(self.root.as_fd(), order, pipe, &busy),
+            Err(failure) => Err(failure),
         };
         match outcome {
             Ok(Outcome::Done(done)) => Ok(self.link.report(&Report::PutDone {
@@ -330,10 +348,7 @@ impl Serving {
             let order = image.order();
             match image.pump(now) {
                 Progress::Waiting => self.images.push(image),
-                Progress::Through => {
-                    let done = image.finish();
-                    self.link.report(&Report::PutDone { order, done })?;
-                }
+                Progress::Through => self.link.report(&image.finish())?,
                 Progress::Broken => {
                     let failure = image.take_back();
                     self.link.report(&failed_order(order, failure))?;

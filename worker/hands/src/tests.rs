@@ -31,6 +31,14 @@ struct Place {
     outside: PathBuf,
 }
 
+/// What a put's report says.
+fn done(report: protocol::Report) -> PutDone {
+    match report {
+        protocol::Report::PutDone { done, .. } => done,
+        other => panic!("{other:?}"),
+    }
+}
+
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("folder");
@@ -70,7 +78,7 @@ impl Place {
                     Progress::Through,
                     "small enough at once"
                 );
-                image.finish()
+                done(image.finish())
             }
         };
         let mut before = Vec::new();

@@ -112,6 +112,13 @@ pub(crate) fn write<'a>(paths: &[&'a str]) -> Vec<Grant<'a>> {
         .collect()
 }
 
+/// Grants for preparing the layer of an overlay: writing, and the marks that look like devices and
+/// are none (the kernel refuses every other device to an account).
+pub(crate) fn layer<'a>(paths: &[&'a str]) -> Vec<Grant<'a>> {
+    let access = WRITE | AccessFs::MakeChar;
+    paths.iter().map(|path| Grant { path, access }).collect()
+}
+
 /// Grants for executing.
 pub(crate) fn exec<'a>(paths: &[&'a str]) -> Vec<Grant<'a>> {
     paths

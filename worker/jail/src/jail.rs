@@ -154,13 +154,13 @@ pub fn build(spec: &JailSpec, keep: &[BorrowedFd<'_>]) -> Result<Role, Unfit> {
     // Root reaches sources that the session's account does not: they are opened before the ids go.
     let mut sources = Vec::new();
     if let Some(identity) = spec.identity {
-        sources = view::open_sources(&spec.view)?;
+        sources = view::open_sources(spec)?;
         take_identity(identity)?;
     }
     make_namespaces()?;
     die_with_parent(parent)?;
     if spec.identity.is_none() {
-        sources = view::open_sources(&spec.view)?;
+        sources = view::open_sources(spec)?;
     }
     // Inside the user namespace the count of processes is the session's own.
     limit(Resource::RLIMIT_NPROC, spec.limits.processes)?;

@@ -27,6 +27,7 @@ mod domain;
 mod filter;
 mod hands;
 mod jail;
+mod layers;
 #[cfg(test)]
 mod mutations;
 mod probe;

@@ -14,13 +14,13 @@ use nix::{
 use crate::{Unfit, calls, capabilities, domain, filter, unfit::Step as _};
 
 /// Raises a reader's walls around the current, single-threaded process: only `write` paths may be
-/// changed and only these and `read` paths read; no socket, no exec, no fork, no other process. An
+/// changed and only these and `read` paths read; below `layer` the marks of an overlay may be made too; no socket, no exec, no fork, no other process. An
 /// ordinary account keeps no capability; root keeps those by which owners stay right (chown,
 /// dac_override, dac_read_search, fowner) and gets an empty network.
 ///
 /// # Errors
 /// [`Unfit`] names the wall that could not be raised.
-pub fn confine_reader(write: &[&Path], read: &[&Path]) -> Result<(), Unfit> {
+pub fn confine_reader(write: &[&Path], read: &[&Path], layer: &[&Path]) -> Result<(), Unfit> {
     fn text<'a>(paths: &[&'a Path]) -> Result<Vec<&'a str>, Unfit> {
         let utf8 = |path: &&'a Path| {
             let told = format!("`{}` is not UTF-8 and cannot be granted", path.display());
@@ -29,7 +29,7 @@ pub fn confine_reader(write: &[&Path], read: &[&Path]) -> Result<(), Unfit> {
         };
         paths.iter().map(utf8).collect()
     }
-    let (write, read) = (text(write)?, text(read)?);
+    let (write, read, layer) = (text(write)?, text(read)?, text(layer)?);
     prctl::set_no_new_privs().step("set no_new_privs")?;
     setrlimit(Resource::RLIMIT_CORE, 0, 0).step("limit core dumps")?;
     let root = geteuid().is_root();
@@ -42,6 +42,7 @@ pub fn confine_reader(write: &[&Path], read: &[&Path]) -> Result<(), Unfit> {
     let kernel = domain::kernel(None)?;
     let mut grants = domain::write(&write);
     grants.extend(domain::read(&read));
+    grants.extend(domain::layer(&layer));
     let unfit = |failure: String| Unfit::new("confine the reader", failure);
     domain::enter(kernel, &grants).map_err(|failure| unfit(failure.to_string()))?;
     filter::install(&calls::reader(Pid::this().as_raw()))

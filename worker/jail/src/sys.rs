@@ -182,12 +182,53 @@ pub(crate) fn set_mount(tree: BorrowedFd<'_>, attributes: u64, recursive: bool) 
     answer(value).map(drop)
 }
 
+/// Shows the owners of a detached mount as another user namespace maps them.
+pub(crate) fn map_owners(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> io::Result<()> {
+    let namespace = u64::try_from(namespace.as_raw_fd()).map_err(io::Error::other)?;
+    let wanted = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_IDMAP,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: namespace,
+    };
+    // SAFETY: `wanted` lives over the call and its size is passed; the path is a constant; both
+    // descriptors are open.
+    let value = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            &raw const wanted,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    answer(value).map(drop)
+}
+
+/// Whether extended attributes of an account can be kept on `file`: sets one and takes it off again.
+pub(crate) fn keeps_attributes(file: &CStr) -> io::Result<()> {
+    let (name, value) = (c"user.provost", b"y");
+    let (at, length) = (value.as_ptr().cast(), value.len());
+    // SAFETY: path, name and value live over the call, and the value's true length is passed.
+    answer(c_long::from(unsafe {
+        libc::setxattr(file.as_ptr(), name.as_ptr(), at, length, 0)
+    }))?;
+    // SAFETY: path and name are NUL-terminated strings that live over the call.
+    answer(c_long::from(unsafe {
+        libc::removexattr(file.as_ptr(), name.as_ptr())
+    }))
+    .map(drop)
+}
+
 const FSOPEN_CLOEXEC: c_uint = 1;
+const FSCONFIG_SET_FLAG: c_uint = 0;
 const FSCONFIG_SET_STRING: c_uint = 1;
 const FSCONFIG_CMD_CREATE: c_uint = 6;
 const FSMOUNT_CLOEXEC: c_uint = 1;
 
-/// A new file system of a kind, detached, with options and mount attributes.
+/// A new file system of a kind, detached, with options (one without a value is a flag) and mount
+/// attributes.
 pub(crate) fn new_filesystem(
     kind: &CStr,
     options: &[(&CStr, &CStr)],
@@ -198,11 +239,15 @@ pub(crate) fn new_filesystem(
         descriptor(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) })?;
     let fd = context.as_raw_fd();
     for (key, value) in options {
-        let (key, value) = (key.as_ptr(), value.as_ptr());
-        // SAFETY: `fd` is open; key and value are NUL-terminated strings that live over the call.
-        answer(unsafe {
-            libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_SET_STRING, key, value, 0)
-        })?;
+        let (how, value) = if value.is_empty() {
+            (FSCONFIG_SET_FLAG, std::ptr::null())
+        } else {
+            (FSCONFIG_SET_STRING, value.as_ptr())
+        };
+        let key = key.as_ptr();
+        // SAFETY: `fd` is open; the key is a NUL-terminated string that lives over the call, and so is
+        // the value, or it is null as a flag demands.
+        answer(unsafe { libc::syscall(libc::SYS_fsconfig, fd, how, key, value, 0) })?;
     }
     let none = std::ptr::null::<libc::c_char>();
     // SAFETY: FSCONFIG_CMD_CREATE demands null key and value and reads neither.

@@ -18,16 +18,16 @@ use nix::{
     sys::stat::{Mode, SFlag, fstat, mkdirat},
     unistd::{fchdir, pivot_root, sethostname, symlinkat},
 };
-use protocol::jail::{JailSpec, Mount, WORKER_INSIDE};
+use protocol::jail::{Identity, JailSpec, Mount, OVERLAY, WORKER_INSIDE};
 
 use crate::{
-    sys,
+    layers, sys,
     unfit::{Step as _, Unfit},
 };
 
-const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
-const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
-const NO_DEV: u64 = libc::MOUNT_ATTR_NODEV;
+pub(crate) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+pub(crate) const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
+pub(crate) const NO_DEV: u64 = libc::MOUNT_ATTR_NODEV;
 const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
 
 /// Bytes and inodes of the root: folders, links and small files only, read-only once built.
@@ -58,21 +58,36 @@ const MASKED: [&str; 14] = [
 /// Folders of a fresh proc that tell of the host. Each is covered by an empty folder.
 const MASKED_FOLDERS: [&str; 3] = ["acpi", "scsi", "asound"];
 
-/// A piece of the host, detached from it before the view is laid over the names.
-pub(crate) type Source = Option<OwnedFd>;
+/// Pieces of the host, detached from it before the view is laid over the names; empty where a mount
+/// takes nothing.
+pub(crate) type Source = Vec<OwnedFd>;
 
-/// Opens what the view takes from the host: one entry per mount, `None` where it takes nothing.
-/// The copies are detached and already carry their attributes.
-pub(crate) fn open_sources(view: &[Mount]) -> Result<Vec<Source>, Unfit> {
-    view.iter()
-        .map(|mount| open_source(mount).step(&naming("open", mount)))
-        .collect()
+/// Opens what the view takes from the host: one entry per mount. The copies are detached and already
+/// carry their attributes.
+pub(crate) fn open_sources(spec: &JailSpec) -> Result<Vec<Source>, Unfit> {
+    let open = |mount| open_source(mount, spec.identity).step(&naming("open", mount));
+    spec.view.iter().map(open).collect()
 }
 
-fn open_source(mount: &Mount) -> io::Result<Source> {
+fn open_source(mount: &Mount, identity: Option<Identity>) -> io::Result<Source> {
     let (path, attributes) = match mount {
         Mount::ReadOnly { source, .. } => (source.clone(), READ_ONLY | NO_SUID | NO_DEV),
         Mount::Writable { source, .. } => (source.clone(), NO_SUID | NO_DEV),
+        Mount::Overlay {
+            lower,
+            upper,
+            work,
+            owner,
+            ..
+        } => {
+            return layers::open(&layers::Pieces {
+                lower,
+                upper,
+                work,
+                owner: *owner,
+                identity,
+            });
+        }
         Mount::Worker => (own_name()?, READ_ONLY | NO_SUID | NO_DEV),
         Mount::Device { name } => {
             if !DEVICES.contains(&name.as_str()) {
@@ -87,19 +102,19 @@ fn open_source(mount: &Mount) -> io::Result<Source> {
         | Mount::Terminals
         | Mount::Proc
         | Mount::Link { .. }
-        | Mount::File { .. } => return Ok(None),
+        | Mount::File { .. } => return Ok(Vec::new()),
     };
     if !path.starts_with('/') {
         return Err(io::Error::other("a source is an absolute path"));
     }
     let tree = sys::open_tree(&CString::new(path)?)?;
-    if matches!(mount, Mount::Worker) && identity(&tree)? != identity(&File::open(OWN)?)? {
+    if matches!(mount, Mount::Worker) && inode(&tree)? != inode(&File::open(OWN)?)? {
         return Err(io::Error::other(
             "the worker was replaced while it started: start again",
         ));
     }
     sys::set_mount(tree.as_fd(), attributes, true)?;
-    Ok(Some(tree))
+    Ok(vec![tree])
 }
 
 /// The running binary.
@@ -114,7 +129,7 @@ fn own_name() -> io::Result<String> {
         .ok_or_else(|| io::Error::other("the worker's path is not UTF-8: install it elsewhere"))
 }
 
-fn identity(file: &impl AsFd) -> io::Result<(u64, u64)> {
+fn inode(file: &impl AsFd) -> io::Result<(u64, u64)> {
     let stat = fstat(file)?;
     Ok((stat.st_dev, stat.st_ino))
 }
@@ -124,6 +139,9 @@ fn naming(verb: &str, mount: &Mount) -> String {
     let target = match mount {
         Mount::ReadOnly { source, target } | Mount::Writable { source, target } => {
             return format!("{verb} `{source}` for `{target}`");
+        }
+        Mount::Overlay { lower, target, .. } => {
+            return format!("{verb} the {OVERLAY} of `{lower}` for `{target}`");
         }
         Mount::Tmpfs { target, .. } | Mount::Link { target, .. } | Mount::File { target, .. } => {
             target.clone()
@@ -155,7 +173,7 @@ pub(crate) fn build(spec: &JailSpec, sources: &[Source]) -> Result<(), Unfit> {
     fchdir(root.as_fd()).step("enter the root")?;
 
     for (piece, source) in spec.view.iter().zip(sources) {
-        lay(root.as_fd(), piece, source.as_ref()).step(&naming("mount", piece))?;
+        lay(root.as_fd(), piece, source).step(&naming("mount", piece))?;
     }
     // The fresh proc had to be laid while the host's was still there; now the host goes.
     pivot_root(".", ".").step("change the root")?;
@@ -170,8 +188,9 @@ pub(crate) fn build(spec: &JailSpec, sources: &[Source]) -> Result<(), Unfit> {
 }
 
 /// Lays one piece.
-fn lay(root: BorrowedFd<'_>, piece: &Mount, source: Option<&OwnedFd>) -> io::Result<()> {
+fn lay(root: BorrowedFd<'_>, piece: &Mount, source: &[OwnedFd]) -> io::Result<()> {
     match piece {
+        Mount::Overlay { target, .. } => layers::lay(root, source, target),
         Mount::ReadOnly { target, .. } | Mount::Writable { target, .. } => {
             attach(root, source, target)
         }
@@ -202,8 +221,10 @@ fn lay(root: BorrowedFd<'_>, piece: &Mount, source: Option<&OwnedFd>) -> io::Res
 }
 
 /// Attaches a source below the root.
-fn attach(root: BorrowedFd<'_>, source: Option<&OwnedFd>, target: &str) -> io::Result<()> {
-    let source = source.ok_or_else(|| io::Error::other("the source was not opened"))?;
+fn attach(root: BorrowedFd<'_>, source: &[OwnedFd], target: &str) -> io::Result<()> {
+    let source = source
+        .first()
+        .ok_or_else(|| io::Error::other("the source was not opened"))?;
     let folder =
         SFlag::from_bits_truncate(fstat(source)?.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR;
     let target = make(root, target, folder)?;
@@ -301,7 +322,7 @@ fn new_tmpfs(bytes: u64, inodes: u64, mode: u32, attributes: u64) -> io::Result<
     sys::new_filesystem(c"tmpfs", &options, attributes)
 }
 
-fn open_path(path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn open_path(path: &Path) -> io::Result<OwnedFd> {
     let file = fs::File::options()
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW)
@@ -311,7 +332,7 @@ fn open_path(path: &Path) -> io::Result<OwnedFd> {
 
 /// The place of a mount inside, made if it is not there: an empty file or a folder, and its
 /// parents. No symbolic link is followed on the way: a workspace laid earlier may hold any.
-fn make(root: BorrowedFd<'_>, target: &str, folder: bool) -> io::Result<OwnedFd> {
+pub(crate) fn make(root: BorrowedFd<'_>, target: &str, folder: bool) -> io::Result<OwnedFd> {
     let (parent, name) = split(target)?;
     let parent = folders(root, parent)?;
     if folder {

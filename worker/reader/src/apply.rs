@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
-use protocol::reader::{Change, Finding, NodeKind};
+use protocol::reader::{Change, Finding, NodeKind, TreeKind};
 
 use crate::failure::{At, Trouble, is_swap};
 use crate::journal::{Deed, Journal, Past};
@@ -23,6 +23,7 @@ use crate::walk::Tree;
 /// What to apply, and where.
 pub(crate) struct Order<'a> {
     pub(crate) tree: &'a str,
+    pub(crate) kind: TreeKind,
     pub(crate) manifest: &'a str,
     pub(crate) workspace: &'a str,
     pub(crate) journal: &'a str,
@@ -36,7 +37,13 @@ pub(crate) fn apply(order: &Order<'_>, means: Means) -> Result<Finding, Trouble>
     let workspace = place::open_root(order.workspace)?;
     let (mut journal, past) = Journal::open(order.journal)?;
     clear_away(&workspace, &past, order.changes)?;
-    let plan = plan::plan(&tree, &workspace, &manifest, order.changes, &past)?;
+    let plan = plan::plan(
+        (&tree, order.kind),
+        &workspace,
+        &manifest,
+        order.changes,
+        &past,
+    )?;
     for change in &plan.already {
         journal.done(&change.path, Deed::Already)?;
     }
@@ -284,11 +291,22 @@ mod tests {
             }
             Ok(())
         };
-        crate::list::list(&tree, &manifest, &[], None, &mut keep).expect("lists");
+        crate::list::list(
+            &crate::list::Order {
+                tree: &tree,
+                kind: TreeKind::Copy,
+                manifest: &manifest,
+                hide: &[],
+                workspace: None,
+            },
+            &mut keep,
+        )
+        .expect("lists");
         meanwhile(Path::new(&workspace));
         let journal = at("journal");
         let order = Order {
             tree: &tree,
+            kind: TreeKind::Copy,
             manifest: &manifest,
             workspace: &workspace,
             journal: &journal,

@@ -16,6 +16,7 @@ use crate::hide::Hide;
 use crate::manifest;
 use crate::name;
 use crate::place::{self, Kind, Status};
+use crate::upper;
 use crate::walk::{self, Spot, Tree, Visit};
 use crate::weigh;
 
@@ -30,15 +31,20 @@ pub(crate) struct Comparison {
     pub(crate) skipped: Vec<String>,
 }
 
-/// Compares the sealed tree with the manifest.
+/// Compares the sealed tree with the manifest. `lower` is the workspace if the tree is the layer of an
+/// overlay: what is not in it is as it was there.
 pub(crate) fn compare(
     tree: &OwnedFd,
     manifest: BTreeMap<String, ManifestEntry>,
     hide: &Hide,
+    lower: Option<&OwnedFd>,
 ) -> Result<Comparison, Trouble> {
     let mut eye = Eye {
         hide,
+        lower,
         before: manifest,
+        gone: Vec::new(),
+        opaque: Vec::new(),
         changes: Vec::new(),
         skipped: Vec::new(),
         out: Vec::new(),
@@ -46,19 +52,17 @@ pub(crate) fn compare(
         bytes: 0,
     };
     walk::walk(tree, Tree::Sealed, &mut eye)?;
-    let Eye {
-        before,
-        mut changes,
-        skipped,
-        mut out,
-        ..
-    } = eye;
-    out.sort_unstable();
-    for (path, entry) in before {
+    eye.out.sort_unstable();
+    let gone = if lower.is_some() {
+        std::mem::take(&mut eye.gone)
+    } else {
+        std::mem::take(&mut eye.before).into_iter().collect()
+    };
+    for (path, entry) in gone {
         // What lies below a skipped place was not looked at, so nothing is said of it.
-        if !is_below_any(&name::parse(&path)?, &out) {
-            let before = Some(manifest::node(&entry));
-            changes.push(Change {
+        if !is_below_any(&name::parse(&path)?, &eye.out) {
+            let before = Some(eye.was(&path, &entry)?);
+            eye.changes.push(Change {
                 path,
                 after: None,
                 before,
@@ -66,6 +70,11 @@ pub(crate) fn compare(
             });
         }
     }
+    let Eye {
+        mut changes,
+        skipped,
+        ..
+    } = eye;
     changes.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(Comparison { changes, skipped })
 }
@@ -129,8 +138,14 @@ pub(crate) fn folder_node(status: &Status, before: Option<&Node>) -> Node {
 
 struct Eye<'a> {
     hide: &'a Hide,
+    /// The workspace, below an overlay's layer.
+    lower: Option<&'a OwnedFd>,
     /// What of the manifest was not met yet.
     before: BTreeMap<String, ManifestEntry>,
+    /// What of the manifest the layer says is gone.
+    gone: Vec<(String, ManifestEntry)>,
+    /// The open folders of the layer; those that hide what lies below have their path.
+    opaque: Vec<Option<String>>,
     changes: Vec<Change>,
     skipped: Vec<String>,
     /// Every path that was skipped.
@@ -149,17 +164,50 @@ impl Eye<'_> {
         Ok(())
     }
 
+    /// What an entry was when the session started.
+    fn was(&mut self, path: &str, entry: &ManifestEntry) -> Result<Node, Trouble> {
+        let Some(lower) = self.lower else {
+            return Ok(manifest::node(entry));
+        };
+        if entry.kind == NodeKind::File {
+            self.bytes = self.bytes.saturating_add(entry.size);
+            if self.bytes > bounds::LIST_BYTES {
+                return Err(self.full(path.as_bytes()));
+            }
+        }
+        upper::was(lower, path, entry)
+    }
+
+    /// Everything below a path of the manifest is gone.
+    fn drain(&mut self, path: &str) {
+        let first = format!("{path}/");
+        // The letter after the slash: the end of all paths below.
+        let end = format!("{path}0");
+        let below: Vec<String> = self
+            .before
+            .range(first..end)
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in below {
+            self.gone.extend(self.before.remove_entry(&path));
+        }
+    }
+
     fn met(
         &mut self,
         path: &[u8],
         look: impl FnOnce(Option<&Node>) -> Result<Node, Trouble>,
     ) -> Result<(), Trouble> {
         let path = name::escape(path);
-        let before = self
-            .before
-            .remove(&path)
-            .map(|entry| manifest::node(&entry));
+        let before = match self.before.remove(&path) {
+            Some(entry) => Some(self.was(&path, &entry)?),
+            None => None,
+        };
         let after = look(before.as_ref())?;
+        let covers = |node: &Node| node.kind == NodeKind::Folder && after.kind != NodeKind::Folder;
+        if self.lower.is_some() && before.as_ref().is_some_and(covers) {
+            self.drain(&path);
+        }
         if before.as_ref() != Some(&after) {
             self.changes.push(Change {
                 path,
@@ -181,14 +229,36 @@ impl Visit for Eye<'_> {
         !hidden
     }
 
-    fn enter(&mut self, spot: &Spot<'_>, status: &Status) -> Result<bool, Trouble> {
+    fn enter(
+        &mut self,
+        spot: &Spot<'_>,
+        folder: &OwnedFd,
+        status: &Status,
+    ) -> Result<bool, Trouble> {
         self.count(spot.path, 0)?;
         self.met(spot.path, |before| Ok(folder_node(status, before)))?;
+        if self.lower.is_some() {
+            let shown = || name::escape(spot.path);
+            let opaque = upper::is_opaque(folder).at("cannot read the marks of", &shown())?;
+            self.opaque.push(opaque.then(shown));
+        }
         Ok(true)
     }
 
     fn leave(&mut self, _: &Status) -> Result<(), Trouble> {
+        if let Some(Some(path)) = self.opaque.pop() {
+            self.drain(&path);
+        }
         Ok(())
+    }
+
+    fn whiteout(&mut self, path: &[u8]) {
+        if self.lower.is_none() {
+            return self.skip(path, "device");
+        }
+        let path = name::escape(path);
+        self.gone.extend(self.before.remove_entry(&path));
+        self.drain(&path);
     }
 
     fn leaf(&mut self, spot: &Spot<'_>, status: &Status) -> Result<(), Trouble> {

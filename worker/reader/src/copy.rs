@@ -325,7 +325,7 @@ impl Visit for Copy<'_> {
         !hidden
     }
 
-    fn enter(&mut self, spot: &Spot<'_>, status: &Status) -> Result<bool, Trouble> {
+    fn enter(&mut self, spot: &Spot<'_>, _: &OwnedFd, status: &Status) -> Result<bool, Trouble> {
         if status.identity == self.tree {
             self.skip(spot.path, "the session's own tree");
             return Ok(false);

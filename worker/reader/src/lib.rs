@@ -22,10 +22,13 @@ mod name;
 mod patch;
 mod place;
 mod plan;
+mod prepare;
 mod put;
+mod restore;
 mod sealed;
 mod sql;
 mod text;
+mod upper;
 mod walk;
 mod weigh;
 
@@ -76,14 +79,41 @@ fn perform(
             };
             copy::copy_in(&order).map(Some)
         }
-        Errand::List {
+        Errand::Prepare {
+            workspace,
             tree,
             manifest,
             hide,
+            max_entries,
+            owner,
+        } => prepare::prepare(&prepare::Order {
             workspace,
-        } => list::list(tree, manifest, hide, workspace.as_deref(), send).map(|()| None),
+            tree,
+            manifest,
+            hide,
+            max_entries: *max_entries,
+            owner: *owner,
+        })
+        .map(Some),
+        Errand::List {
+            tree,
+            kind,
+            manifest,
+            hide,
+            workspace,
+        } => {
+            let order = list::Order {
+                tree,
+                kind: *kind,
+                manifest,
+                hide,
+                workspace: workspace.as_deref(),
+            };
+            list::list(&order, send).map(|()| None)
+        }
         Errand::Patch {
             tree,
+            kind,
             manifest,
             workspace,
             out,
@@ -91,6 +121,7 @@ fn perform(
             skip,
         } => patch::patch(&patch::Order {
             tree,
+            kind: *kind,
             manifest,
             workspace,
             out,
@@ -100,6 +131,7 @@ fn perform(
         .map(Some),
         Errand::Apply {
             tree,
+            kind,
             manifest,
             workspace,
             journal,
@@ -107,6 +139,7 @@ fn perform(
         } => {
             let order = apply::Order {
                 tree,
+                kind: *kind,
                 manifest,
                 workspace,
                 journal,
@@ -114,6 +147,18 @@ fn perform(
             };
             apply::apply(&order, Means::Exchange).map(Some)
         }
+        Errand::Restore {
+            tree,
+            kind,
+            manifest,
+            steps,
+        } => restore::restore(&restore::Order {
+            tree,
+            kind: *kind,
+            manifest,
+            steps,
+        })
+        .map(Some),
         Errand::Query {
             database,
             query,

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use protocol::bounds;
-use protocol::reader::{Change, Finding, Node, NodeKind};
+use protocol::reader::{Change, Finding, Node, NodeKind, TreeKind};
 
 use crate::compare::{self, Comparison};
 use crate::content;
@@ -21,21 +21,28 @@ use crate::walk::Tree;
 /// Time for counting lines, which is a courtesy: beyond it the counts are left out.
 const COUNTING: Duration = Duration::from_secs(20);
 
+/// What to compare.
+pub(crate) struct Order<'a> {
+    pub(crate) tree: &'a str,
+    pub(crate) kind: TreeKind,
+    pub(crate) manifest: &'a str,
+    pub(crate) hide: &'a [String],
+    pub(crate) workspace: Option<&'a str>,
+}
+
 /// Sends every change, page by page.
 pub(crate) fn list(
-    tree: &str,
-    manifest: &str,
-    hide: &[String],
-    workspace: Option<&str>,
+    order: &Order<'_>,
     send: &mut dyn FnMut(Finding) -> io::Result<()>,
 ) -> Result<(), Trouble> {
-    let before = manifest::read(manifest)?;
-    let tree = sealed::open_root(tree)?;
+    let before = manifest::read(order.manifest)?;
+    let tree = sealed::open_root(order.tree)?;
+    let workspace = order.workspace.map(place::open_root).transpose()?;
+    let lower = below(order.kind, workspace.as_ref())?;
     let Comparison {
         mut changes,
         skipped,
-    } = compare::compare(&tree, before, &Hide::new(hide)?)?;
-    let workspace = workspace.map(place::open_root).transpose()?;
+    } = compare::compare(&tree, before, &Hide::new(order.hide)?, lower)?;
     let until = Instant::now().checked_add(COUNTING);
     for change in &mut changes {
         if until.is_none_or(|until| Instant::now() > until) {
@@ -55,6 +62,20 @@ pub(crate) fn list(
         .map_err(Trouble::Link)?;
     }
     Ok(())
+}
+
+/// The workspace as what lies below the tree, if the tree is the layer of an overlay.
+pub(crate) fn below(
+    kind: TreeKind,
+    workspace: Option<&OwnedFd>,
+) -> Result<Option<&OwnedFd>, Trouble> {
+    match (kind, workspace) {
+        (TreeKind::Copy, _) => Ok(None),
+        (TreeKind::Upper, Some(workspace)) => Ok(Some(workspace)),
+        (TreeKind::Upper, None) => Err(Trouble::Unfit(
+            "an overlay's layer says nothing without its workspace".to_owned(),
+        )),
+    }
 }
 
 fn count(

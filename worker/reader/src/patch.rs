@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 
 use nix::sys::stat::Mode;
-use protocol::reader::{Change, Finding, Node, NodeKind};
+use protocol::reader::{Change, Finding, Node, NodeKind, TreeKind};
 use protocol::{Digest, bounds};
 use sha1::{Digest as _, Sha1};
 use similar::{DiffOp, group_diff_ops};
@@ -15,6 +15,7 @@ use crate::content;
 use crate::failure::{At, Trouble};
 use crate::git85;
 use crate::hide::Hide;
+use crate::list;
 use crate::manifest;
 use crate::name;
 use crate::place;
@@ -32,6 +33,7 @@ const NOTHING: &str = "0000000000000000000000000000000000000000";
 /// What to compare, and where the patch goes.
 pub(crate) struct Order<'a> {
     pub(crate) tree: &'a str,
+    pub(crate) kind: TreeKind,
     pub(crate) manifest: &'a str,
     pub(crate) workspace: &'a str,
     pub(crate) out: &'a str,
@@ -49,7 +51,10 @@ pub(crate) fn patch(order: &Order<'_>) -> Result<Finding, Trouble> {
         .iter()
         .map(|path| name::parse(path))
         .collect::<Result<Vec<_>, Trouble>>()?;
-    let changes = compare::compare(&tree, before, &Hide::new(order.hide)?)?.changes;
+    let changes = {
+        let lower = list::below(order.kind, Some(&workspace))?;
+        compare::compare(&tree, before, &Hide::new(order.hide)?, lower)?.changes
+    };
     let mode = Mode::from_bits_truncate(0o644);
     let file = manifest::create(order.out, mode)?;
     let mut out = BufWriter::new(file);

@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     File,
     Folder,
     Symlink,
+    /// The mark by which an overlay's layer says that a name is gone: a device that is none.
+    Whiteout,
     /// A socket, FIFO or device: its name for people.
     Special(&'static str),
 }
@@ -47,6 +49,7 @@ impl From<FileStat> for Status {
             SFlag::S_IFREG => Kind::File,
             SFlag::S_IFDIR => Kind::Folder,
             SFlag::S_IFLNK => Kind::Symlink,
+            SFlag::S_IFCHR if stat.st_rdev == 0 => Kind::Whiteout,
             SFlag::S_IFIFO => Kind::Special("FIFO"),
             SFlag::S_IFSOCK => Kind::Special("socket"),
             _ => Kind::Special("device"),

@@ -10,14 +10,14 @@ use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::statvfs::fstatvfs;
 use nix::unistd::{AccessFlags, faccessat};
 use protocol::bounds;
-use protocol::reader::{Change, ManifestEntry, Node, NodeKind};
+use protocol::reader::{Change, ManifestEntry, Node, NodeKind, TreeKind};
 
 use crate::compare;
 use crate::failure::{At, Trouble};
 use crate::journal::Past;
-use crate::manifest;
 use crate::name;
 use crate::place::{self, Kind};
+use crate::upper;
 use crate::walk::Tree;
 use crate::weigh;
 
@@ -48,6 +48,8 @@ pub(crate) enum Found {
     Node(Node),
     /// A socket, FIFO or device.
     Special,
+    /// As in the workspace: an overlay's layer says nothing of it.
+    Untouched,
     /// The path leads through a link or a file.
     Behind,
 }
@@ -88,7 +90,7 @@ pub(crate) fn look_at(
         Some(&own)
     };
     Ok(match status.kind {
-        Kind::Special(_) => Found::Special,
+        Kind::Special(_) | Kind::Whiteout => Found::Special,
         Kind::Folder => Found::Node(compare::folder_node(&status, before)),
         Kind::Symlink => Found::Node(compare::link_node(place::target(folder, name)?.as_bytes())),
         Kind::File => match tree.open_file(folder, name)? {
@@ -98,7 +100,12 @@ pub(crate) fn look_at(
     })
 }
 
-fn look(root: &OwnedFd, path: &[u8], tree: Tree, before: Option<&Node>) -> std::io::Result<Found> {
+pub(crate) fn look(
+    root: &OwnedFd,
+    path: &[u8],
+    tree: Tree,
+    before: Option<&Node>,
+) -> std::io::Result<Found> {
     match place::open_parent(root, path) {
         Ok((folder, name)) => look_at(&folder, &name, tree, before),
         Err(Errno::ENOENT) => Ok(Found::Nothing),
@@ -109,7 +116,7 @@ fn look(root: &OwnedFd, path: &[u8], tree: Tree, before: Option<&Node>) -> std::
 
 /// Proves the changes against both trees.
 pub(crate) fn plan<'a>(
-    tree: &OwnedFd,
+    (tree, kind): (&OwnedFd, TreeKind),
     workspace: &OwnedFd,
     manifest: &BTreeMap<String, ManifestEntry>,
     changes: &'a [Change],
@@ -123,8 +130,10 @@ pub(crate) fn plan<'a>(
     }
     let mut by_path = BTreeMap::new();
     for change in changes {
-        let known = manifest.get(&change.path).map(manifest::node);
-        if known != change.before || (change.before.is_none() && change.after.is_none()) {
+        let known = manifest.get(&change.path);
+        if !upper::is_known(known, change.before.as_ref())
+            || (change.before.is_none() && change.after.is_none())
+        {
             return Err(Trouble::Unfit(format!(
                 "the change of `{}` does not belong to this session's manifest; list the changes \
                  again",
@@ -144,7 +153,7 @@ pub(crate) fn plan<'a>(
     };
     let mut moved = Vec::new();
     for (path, change) in &by_path {
-        let shown = look(tree, path, Tree::Sealed, change.before.as_ref())
+        let shown = upper::look_in(tree, path, change.before.as_ref(), kind == TreeKind::Upper)
             .at("cannot read", &change.path)?;
         let gone = shown == Found::Behind && change.after.is_none();
         if !shown.is(change.after.as_ref()) && !gone {
@@ -216,7 +225,8 @@ pub(crate) fn gives_way(change: &Change) -> bool {
     }
 }
 
-fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The folders above a path, the innermost first, without the root.
+pub(crate) fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(name::split(path).0), |path| Some(name::split(path).0))
         .take_while(|path| !path.is_empty())
 }

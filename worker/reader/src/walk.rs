@@ -28,11 +28,20 @@ pub(crate) trait Visit {
     /// Whether the entry is looked at; asked before it is opened.
     fn wants(&mut self, path: &[u8], is_folder: bool) -> bool;
     /// A folder, before its entries; `status` comes from its handle. Says whether to go in.
-    fn enter(&mut self, spot: &Spot<'_>, status: &Status) -> Result<bool, Trouble>;
+    fn enter(
+        &mut self,
+        spot: &Spot<'_>,
+        folder: &OwnedFd,
+        status: &Status,
+    ) -> Result<bool, Trouble>;
     /// The same folder, after its entries.
     fn leave(&mut self, status: &Status) -> Result<(), Trouble>;
     /// A file or a link.
     fn leaf(&mut self, spot: &Spot<'_>, status: &Status) -> Result<(), Trouble>;
+    /// A mark that a name is gone; only an overlay's layer means it so.
+    fn whiteout(&mut self, path: &[u8]) {
+        self.skip(path, "device");
+    }
     /// An entry that is left out, and why.
     fn skip(&mut self, path: &[u8], reason: &str);
     /// How many entries one folder may hold from here on.
@@ -140,10 +149,15 @@ fn step(
         }
         Err(errno) => return Err(errno).at("cannot read", &shown()),
     };
+    if status.kind == Kind::Whiteout {
+        visitor.whiteout(spot.path);
+        return Ok(None);
+    }
     if !visitor.wants(spot.path, status.kind == Kind::Folder) {
         return Ok(None);
     }
     match status.kind {
+        Kind::Whiteout => visitor.whiteout(spot.path),
         Kind::Special(what) => visitor.skip(spot.path, what),
         Kind::File | Kind::Symlink => visitor.leaf(spot, &status)?,
         Kind::Folder if depth >= bounds::TREE_DEPTH => {
@@ -181,7 +195,7 @@ fn descend(
     if reopened {
         status.mode = seen.mode;
     }
-    if !visitor.enter(spot, &status)? {
+    if !visitor.enter(spot, &folder, &status)? {
         return Ok(None);
     }
     let names = list(&folder, spot.path, visitor)?;

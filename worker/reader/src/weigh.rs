@@ -168,7 +168,7 @@ impl Visit for Scale<'_> {
         !self.hide.hides(path, is_folder)
     }
 
-    fn enter(&mut self, spot: &Spot<'_>, _: &Status) -> Result<bool, Trouble> {
+    fn enter(&mut self, spot: &Spot<'_>, _: &OwnedFd, _: &Status) -> Result<bool, Trouble> {
         self.add(0)?;
         self.open.push(Load {
             path: spot.path.to_owned(),

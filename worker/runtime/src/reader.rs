@@ -38,8 +38,8 @@ pub(crate) fn run() -> ExitCode {
     if let Err(error) = paths.prepare() {
         return refuse(&mut link, error.to_string());
     }
-    let (read, write) = (paths.read(), paths.write());
-    if let Err(unfit) = worker_jail::confine_reader(&write, &read) {
+    let (read, write, layer) = (paths.read(), paths.write(), paths.layer());
+    if let Err(unfit) = worker_jail::confine_reader(&write, &read, &layer) {
         return refuse(&mut link, unfit.to_string());
     }
     match worker_reader::run(&spec.errand, &mut |finding| send(&mut link, &finding)) {
@@ -70,6 +70,8 @@ fn refuse(link: &mut File, message: String) -> ExitCode {
 struct Paths {
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
+    /// Layers of overlays: there also the marks by which names are gone may be made.
+    layer: Vec<PathBuf>,
     /// A file that the errand makes: it is made before the walls, so that they can name it alone
     /// and not its folder.
     made: Option<(PathBuf, u32)>,
@@ -87,6 +89,18 @@ impl Paths {
             } => Self {
                 read: list(&[workspace]),
                 write: list(&[tree, manifest]),
+                made: Some((manifest.into(), 0o600)),
+                ..Self::default()
+            },
+            Errand::Prepare {
+                workspace,
+                tree,
+                manifest,
+                ..
+            } => Self {
+                read: list(&[workspace]),
+                write: list(&[manifest]),
+                layer: list(&[tree]),
                 made: Some((manifest.into(), 0o600)),
             },
             Errand::List {
@@ -112,6 +126,7 @@ impl Paths {
                 read: list(&[tree, manifest, workspace]),
                 write: list(&[out]),
                 made: Some((out.into(), 0o644)),
+                ..Self::default()
             },
             Errand::Apply {
                 tree,
@@ -123,7 +138,23 @@ impl Paths {
                 read: list(&[tree, manifest]),
                 write: list(&[workspace, journal]),
                 made: Some((journal.into(), 0o600)),
+                ..Self::default()
             },
+            Errand::Restore {
+                tree,
+                manifest,
+                steps,
+                ..
+            } => {
+                let mut read: Vec<PathBuf> = list(&[manifest]);
+                let kept = steps.iter().filter_map(|step| step.before.as_ref());
+                read.extend(kept.map(|kept| PathBuf::from(&kept.file)));
+                Self {
+                    read,
+                    layer: list(&[tree]),
+                    ..Self::default()
+                }
+            }
             Errand::Query { database, .. } | Errand::Tables { database, .. } => {
                 let beside = BESIDE_DATABASE.map(|end| format!("{database}{end}"));
                 let there = beside.iter().filter(|path| Path::new(path).exists());
@@ -176,6 +207,10 @@ impl Paths {
     fn write(&self) -> Vec<&Path> {
         self.write.iter().map(PathBuf::as_path).collect()
     }
+
+    fn layer(&self) -> Vec<&Path> {
+        self.layer.iter().map(PathBuf::as_path).collect()
+    }
 }
 
 #[cfg(test)]
@@ -188,6 +223,7 @@ mod tests {
     fn an_errand_has_its_own_paths_and_no_folder_around_them() {
         let errand = Errand::Patch {
             tree: "/s/tree".into(),
+            kind: protocol::reader::TreeKind::Copy,
             manifest: "/s/manifest".into(),
             workspace: "/w".into(),
             out: "/home/u/out.patch".into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use policies::{
     ViewPath,
-    tools::{EditFile, WriteFile},
+    tools::{EditFile, NoEdit, WriteFile},
 };
 use protocol::{Digest, bounds, call::Prepared};
 
@@ -76,33 +76,30 @@ pub(crate) fn edit_file(
     let bytes = view.read(&path, bounds::FILE_READ)?;
     let base = as_read(seen, &path, &shown, &bytes)?;
     let text = String::from_utf8(bytes).map_err(|_| Unprepared::NotText(shown.clone()))?;
-    let (old, new) = with_line_ends_of(&text, &input.old_string, &input.new_string);
-    let places: Vec<usize> = text.match_indices(old.as_str()).map(|(at, _)| at).collect();
-    if places.is_empty() {
-        let hint = nearest(&text, &input.old_string);
-        return Err(Unprepared::NoMatch { path: shown, hint });
-    }
-    if places.len() > 1 && !input.replace_all {
-        let lines = places
-            .iter()
-            .take(5)
-            .map(|at| line_of(&text, *at).to_string());
-        let lines = lines.collect::<Vec<_>>().join(", ");
-        return Err(Unprepared::Ambiguous {
-            path: shown,
-            times: places.len(),
-            lines,
-        });
-    }
-    // Reckoned first, so that a replacement of every letter cannot fill the memory.
-    let size = text.len() - places.len() * old.len();
-    let size = size.saturating_add(places.len().saturating_mul(new.len()));
-    if size > bounds::FILE_CONTENT {
-        return Err(Unprepared::TooLarge { path: shown, size });
-    }
+    let content = input.apply(&text).map_err(|why| match why {
+        NoEdit::NoMatch => Unprepared::NoMatch {
+            path: shown.clone(),
+            hint: nearest(&text, &input.old_string),
+        },
+        NoEdit::Ambiguous(places) => {
+            let lines = places
+                .iter()
+                .take(5)
+                .map(|at| line_of(&text, *at).to_string());
+            Unprepared::Ambiguous {
+                path: shown.clone(),
+                times: places.len(),
+                lines: lines.collect::<Vec<_>>().join(", "),
+            }
+        }
+        NoEdit::TooLarge(size) => Unprepared::TooLarge {
+            path: shown.clone(),
+            size,
+        },
+    })?;
     Ok(Prepared {
         base: Some(base),
-        content: text.replace(old.as_str(), &new),
+        content,
     })
 }
 
@@ -144,23 +141,6 @@ fn as_read(
         return Err(Unprepared::Changed(shown.to_owned()));
     }
     Ok(read.clone())
-}
-
-/// A file whose lines end in CRLF keeps them, also when the model writes plain ends.
-fn with_line_ends_of(text: &str, old: &str, new: &str) -> (String, String) {
-    let plain = |text: &str| text.contains('\n') && !text.contains("\r\n");
-    if !text.contains(old) && text.contains("\r\n") && !old.contains("\r\n") {
-        let new = if plain(new) {
-            new.replace('\n', "\r\n")
-        } else {
-            new.to_owned()
-        };
-        return (old.replace('\n', "\r\n"), new);
-    }
-    if text.contains("\r\n") && !text.replace("\r\n", "").contains('\n') && plain(new) {
-        return (old.to_owned(), new.replace('\n', "\r\n"));
-    }
-    (old.to_owned(), new.to_owned())
 }
 
 /// Where the first line of what was sought stands, white space aside.

@@ -146,7 +146,7 @@ impl Turn {
                     true => format!("{} bytes", settled.bytes),
                     false => format!("an error of {} bytes went to the model", settled.bytes),
                 };
-                self.settle(&settled.call, settled.ok, what, None, None);
+                self.settle(&settled.call, settled.ok, what, outcomes::Kept::default());
             }
             Request::Append(message) => {
                 if message.role != Role::User {

@@ -8,10 +8,21 @@ use protocol::{
 
 use super::Turn;
 use crate::{
-    Effect, EffectOutcome, Entry, ViewEvent,
+    Effect, EffectOutcome, Entry, ViewEvent, Written,
     escape::{cut, escape},
     session::PendingState,
 };
+
+/// What the record keeps of an effect beside its words.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Digest of a pre-image.
+    pub(super) before: Option<Digest>,
+    /// Digest of a spool.
+    pub(super) spool: Option<Digest>,
+    /// The file that was written.
+    pub(super) written: Option<Written>,
+}
 
 impl Turn {
     pub(super) fn outcome(&mut self, outcome: EffectOutcome) {
@@ -75,7 +86,23 @@ impl Turn {
             *known = *running;
         }
         let (ok, what) = summary(&outcome);
-        self.settle(&call, ok, what, before, spool);
+        let written = match &outcome {
+            Outcome::Written { path, digest, .. } => Some(Written {
+                path: path.clone(),
+                after: digest.clone(),
+            }),
+            _ => None,
+        };
+        self.settle(
+            &call,
+            ok,
+            what,
+            Kept {
+                before,
+                spool,
+                written,
+            },
+        );
         if self.session.phase == Phase::Turn {
             let reply = Reply::Outcome {
                 call,
@@ -85,14 +112,7 @@ impl Turn {
         }
     }
 
-    pub(super) fn settle(
-        &mut self,
-        call: &CallId,
-        ok: bool,
-        what: String,
-        before: Option<Digest>,
-        spool: Option<Digest>,
-    ) {
+    pub(super) fn settle(&mut self, call: &CallId, ok: bool, what: String, kept: Kept) {
         let Some(pending) = self.session.pending.remove(call) else {
             return;
         };
@@ -103,8 +123,9 @@ impl Turn {
             ok,
             what: what.clone(),
             ms,
-            before,
-            spool,
+            before: kept.before,
+            spool: kept.spool,
+            written: kept.written,
         });
         self.effects.push(Effect::View(ViewEvent::Settled {
             call: call.clone(),

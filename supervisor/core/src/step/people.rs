@@ -164,7 +164,12 @@ impl Turn {
                     self.effects.push(Effect::EndCommand { command, why });
                 }
                 Some(PendingState::Reading) if self.session.phase != Phase::Turn => {
-                    self.settle(&id, false, "the turn ended first".to_owned(), None, None);
+                    self.settle(
+                        &id,
+                        false,
+                        "the turn ended first".to_owned(),
+                        super::outcomes::Kept::default(),
+                    );
                 }
                 Some(PendingState::Reading | PendingState::Running { command: None }) | None => {}
             }

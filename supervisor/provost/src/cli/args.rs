@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Apply(ApplyArgs),
     /// Throw a session's changes away
     Discard(SessionArg),
+    /// Put back what a session's tools changed, in its layer
+    Undo(UndoArgs),
     /// Look at sessions
     Sessions {
         #[command(subcommand)]
@@ -259,6 +261,16 @@ pub(crate) struct ApplyArgs {
     /// Also apply a protected path, by the digest that `diff --list` shows (PATH=DIGEST); may be given again
     #[arg(long, value_name = "PATH=DIGEST")]
     pub(crate) protected: Vec<String>,
+}
+
+/// `provost undo`
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// The session, or `last`
+    pub(crate) session: String,
+    /// Undo only what came after this call; the call itself stays [default: everything]
+    #[arg(long, value_name = "CALL")]
+    pub(crate) to: Option<String>,
 }
 
 /// `provost sessions …`

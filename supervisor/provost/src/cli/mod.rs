@@ -15,6 +15,7 @@ mod run;
 mod sessions;
 mod tools;
 mod why;
+mod undo;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,7 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Diff(args) => review::diff(&args),
         args::Command::Apply(args) => review::apply(&args),
         args::Command::Discard(args) => review::discard(&args),
+        args::Command::Undo(args) => undo::undo(&args),
         args::Command::Sessions { command } => sessions::run(command),
         args::Command::Approvals { command } => approvals::run(command),
         args::Command::Approve(args) => approvals::approve(&args),

@@ -23,7 +23,9 @@ use crate::{
 /// Changes that the summary of a run lists.
 const LISTED: usize = 30;
 
-fn layer(word: &str) -> Result<(Layer, supervisor_record::Record, protocol::SessionId), Failure> {
+pub(super) fn layer(
+    word: &str,
+) -> Result<(Layer, supervisor_record::Record, protocol::SessionId), Failure> {
     let places = own_places()?;
     let record = session::open_record(&places)?;
     let id = sessions::find(&record, word)?;
@@ -139,7 +141,7 @@ pub(super) fn discard(args: &SessionArg) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn append(
+pub(super) fn append(
     record: &mut supervisor_record::Record,
     id: &protocol::SessionId,
     entry: Entry,

@@ -4,7 +4,7 @@ use std::{io::IsTerminal as _, path::Path, process::ExitCode, sync::Arc};
 
 use protocol::TurnReason;
 use serde_json::json;
-use supervisor_core::{Certificate, Entry};
+use supervisor_core::Entry;
 use supervisor_record::{Places, Record, SessionLock};
 
 use super::{
@@ -17,8 +17,8 @@ use crate::{
     harden::Keys,
     output,
     session::{
-        self, AskedWhere, Conducted, Heads, Place, Plan, Saved, now_ms, own_places, review::Layer,
-        session_id, setup,
+        self, AskedWhere, Conducted, Heads, Place, Plan, Ran, Saved, now_ms, own_places,
+        review::Layer, session_id, setup,
     },
     view::{View, time},
 };
@@ -68,6 +68,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         uid: None,
         hidden: Vec::new(),
         tools: Vec::new(),
+        holding: session::Holding::Copy,
     };
     announce(&mut view, session.as_str(), &saved, asking);
     let plan = Plan {
@@ -81,13 +82,13 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         view,
     };
     let result = session::run(place, plan).inspect_err(|_| sweep(&places, &session, &saved));
-    let (conducted, certificate, place) = result?;
+    let ran = result?;
     let after = After {
         apply: args.apply,
         patch: args.patch.as_deref(),
         format: args.output,
     };
-    finish(&place, saved, conducted, &certificate, &after)
+    finish(ran, &after)
 }
 
 /// `provost resume`
@@ -169,13 +170,13 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         asking,
         view,
     };
-    let (conducted, certificate, place) = session::run(place, plan)?;
+    let ran = session::run(place, plan)?;
     let after = After {
         apply: args.apply,
         patch: args.patch.as_deref(),
         format: args.output,
     };
-    finish(&place, saved, conducted, &certificate, &after)
+    finish(ran, &after)
 }
 
 /// Ends what a supervisor that died has left: its jail died with it, its calls are told as unknown.
@@ -249,13 +250,13 @@ pub(super) fn sweep(places: &Places, session: &protocol::SessionId, saved: &Save
 }
 
 /// Review, bill, output, exit code.
-fn finish(
-    place: &Place,
-    saved: Saved,
-    conducted: Conducted,
-    certificate: &Certificate,
-    after: &After<'_>,
-) -> Result<ExitCode, Failure> {
+fn finish(ran: Ran, after: &After<'_>) -> Result<ExitCode, Failure> {
+    let Ran {
+        conducted,
+        certificate,
+        place,
+        saved,
+    } = ran;
     let Conducted {
         end,
         totals,

@@ -108,6 +108,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         uid: None,
         hidden: Vec::new(),
         tools: Vec::new(),
+        holding: session::Holding::Copy,
     };
     let plan = Plan {
         saved: saved.clone(),
@@ -121,7 +122,12 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
     };
     let result =
         session::run(place, plan).inspect_err(|_| super::run::sweep(&places, &session, &saved));
-    let (conducted, _, place) = result?;
+    let session::Ran {
+        conducted,
+        place,
+        saved,
+        ..
+    } = result?;
     let record = session::open_record(&places)?;
     let entries = super::sessions::entries(&record, &session)?;
     let (refusal, result) = found(&entries, tool);

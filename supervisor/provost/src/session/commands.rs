@@ -339,7 +339,8 @@ impl Commands {
         if let Outcome::Command(result) = &mut outcome
             && result.output.omitted > 0
         {
-            spool = self.store.keep(kept);
+            // Without room the output is cut all the same, and the excerpt says how much is missing.
+            spool = self.store.keep(kept).ok();
             result.output.spool.clone_from(&spool);
         }
         let outcome = EffectOutcome::Call {

@@ -3,7 +3,8 @@
 use std::{cell::RefCell, collections::BTreeMap, os::fd::BorrowedFd, rc::Rc};
 
 use protocol::{
-    CommandId, Exit, Failure, FailureClass, Order, PutDone, Reply, Report, Request, bounds,
+    CommandId, Exit, Failure, FailureClass, Order, PutDone, Reply, Report, Request, Resolved,
+    bounds,
     frame::{self, Decoder},
     phase::{HandsPhase, hands_may},
 };
@@ -137,9 +138,16 @@ async fn gone(explainer: Option<Explainer>) -> Message {
 /// What waits for hands' answers.
 #[derive(Debug, Default)]
 struct Waiting {
-    orders: BTreeMap<u64, oneshot::Sender<Result<PutDone, Failure>>>,
+    orders: BTreeMap<u64, oneshot::Sender<Result<Answer, Failure>>>,
     commands: BTreeMap<CommandId, CommandWait>,
     next_order: u64,
+}
+
+/// What answers an order about a file.
+#[derive(Debug)]
+enum Answer {
+    Put(PutDone),
+    Read(Resolved),
 }
 
 #[derive(Debug)]
@@ -259,10 +267,13 @@ impl Hands {
                 let wait = waiting.orders.remove(&order);
                 let _ = wait
                     .ok_or_else(|| format!("order {order} was not open"))?
-                    .send(Ok(done));
+                    .send(Ok(Answer::Put(done)));
             }
-            Report::Resolved { order, .. } => {
-                return Err(format!("order {order} was not a resolve"));
+            Report::Resolved { order, found } => {
+                let wait = waiting.orders.remove(&order);
+                let _ = wait
+                    .ok_or_else(|| format!("order {order} was not open"))?
+                    .send(Ok(Answer::Read(found)));
             }
             Report::Failed {
                 order: Some(order),
@@ -356,15 +367,44 @@ impl Hands {
         mut put: protocol::Put,
         pre_image: BorrowedFd<'_>,
     ) -> Result<PutDone, Failure> {
+        let order = |number| {
+            put.order = number;
+            Order::Put(put)
+        };
+        match self.ask(order, pre_image).await? {
+            Answer::Put(done) => Ok(done),
+            Answer::Read(_) => Err(nonsense()),
+        }
+    }
+
+    /// Orders a file's content and waits until it is through, at most [`bounds::ORDER_TIME`].
+    pub(crate) async fn read(
+        &self,
+        path: String,
+        content: BorrowedFd<'_>,
+    ) -> Result<Resolved, Failure> {
+        let order = |order| Order::Read { order, path };
+        match self.ask(order, content).await? {
+            Answer::Read(found) => Ok(found),
+            Answer::Put(_) => Err(nonsense()),
+        }
+    }
+
+    async fn ask(
+        &self,
+        order: impl FnOnce(u64) -> Order,
+        pipe: BorrowedFd<'_>,
+    ) -> Result<Answer, Failure> {
         let (answer, answered) = oneshot::channel();
-        {
+        let number = {
             let mut waiting = self.waiting.borrow_mut();
             waiting.next_order += 1;
-            put.order = waiting.next_order;
-            waiting.orders.insert(put.order, answer);
-        }
+            let number = waiting.next_order;
+            waiting.orders.insert(number, answer);
+            number
+        };
         let failed = |class, message: String| Failure { class, message };
-        self.order(&Order::Put(put), &[pre_image])
+        self.order(&order(number), &[pipe])
             .map_err(|error| failed(FailureClass::Other, format!("cannot reach hands: {error}")))?;
         match tokio::time::timeout(bounds::ORDER_TIME, answered).await {
             Ok(Ok(result)) => result,
@@ -377,5 +417,13 @@ impl Hands {
                 format!("hands did not answer within {} s: the outcome is not known", bounds::ORDER_TIME.as_secs()),
             )),
         }
+    }
+}
+
+/// Hands answered another order than it was given.
+fn nonsense() -> Failure {
+    Failure {
+        class: FailureClass::Unknown,
+        message: "hands answered another order: the outcome is not known".to_owned(),
     }
 }

@@ -26,13 +26,13 @@ use std::{
 use policies::tools::Tool;
 use protocol::{
     CommandLimits, Hello, Reply, SessionId, Welcome, bounds,
-    jail::{JailSpec, Situation},
+    jail::{JailSpec, OVERLAY, Situation},
 };
 use serde::{Deserialize, Serialize};
 use supervisor_core::{Certificate, Config, Entry, Session, Tick};
 use supervisor_providers::{Providers, Vault};
 use supervisor_record::History;
-use supervisor_sandbox::{Backend, Jail, WorkerBinary, command_environment};
+use supervisor_sandbox::{Backend, Jail, LaunchError, WorkerBinary, command_environment};
 use tokio::sync::mpsc;
 
 pub(crate) use backend::sweep as sweep_containers;
@@ -73,6 +73,30 @@ pub(crate) struct Saved {
     pub(crate) hidden: Vec<String>,
     /// Tools on offer; all if empty.
     pub(crate) tools: Vec<String>,
+    /// How the session's changes are held.
+    #[serde(default)]
+    pub(crate) holding: Holding,
+}
+
+/// How a session's changes are held until they are applied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Holding {
+    /// In a copy of the workspace.
+    #[default]
+    Copy,
+    /// In a layer above the workspace, whose files belong to this owner.
+    Overlay(protocol::jail::Identity),
+}
+
+impl Holding {
+    /// What a reader of the session's tree must know of it.
+    pub(crate) fn tree(self) -> protocol::reader::TreeKind {
+        match self {
+            Self::Copy => protocol::reader::TreeKind::Copy,
+            Self::Overlay(_) => protocol::reader::TreeKind::Upper,
+        }
+    }
 }
 
 /// Where people can be asked.
@@ -107,10 +131,23 @@ pub(crate) struct Plan {
     pub(crate) view: View,
 }
 
+/// A session that ran: its jail is dead.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// How it went.
+    pub(crate) conducted: Conducted,
+    /// Which layers held.
+    pub(crate) certificate: Certificate,
+    /// Its place, lock held.
+    pub(crate) place: Place,
+    /// What it was, as it is kept.
+    pub(crate) saved: Saved,
+}
+
 /// Runs a session in its place. The jail is dead when this returns, whatever it returns.
 ///
 /// The place comes back with its lock held, so that nobody else serves the session during its review.
-pub(crate) fn run(place: Place, plan: Plan) -> Result<(Conducted, Certificate, Place), Failure> {
+pub(crate) fn run(place: Place, plan: Plan) -> Result<Ran, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -122,20 +159,28 @@ pub(crate) fn run(place: Place, plan: Plan) -> Result<(Conducted, Certificate, P
     result
 }
 
-async fn run_in(
-    mut place: Place,
-    mut plan: Plan,
-) -> Result<(Conducted, Certificate, Place), Failure> {
+async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
     let began = Instant::now();
     let resumed = plan.history.is_some();
+    let mut brought = String::new();
     if !resumed {
-        place.make_tree()?;
-        place.copy_in(&mut plan.saved, &mut plan.view).await?;
+        brought = place.bring_in(&mut plan.saved).await?;
     }
-    let spec = place.spec(&plan.saved)?;
+    let mut spec = place.spec(&plan.saved)?;
     let worker = Arc::clone(&place.worker);
     let backend = backend::of(&place.places, &plan.saved.setup.policy.settings)?;
-    let jail = launch(backend, &spec, &worker).await?;
+    let launched = launch(Arc::clone(&backend), &spec, &worker).await;
+    let jail = match launched {
+        Err(LaunchError::Unfit { step, message }) if !resumed && step.contains(OVERLAY) => {
+            brought = place.copy_instead(&mut plan.saved, &message).await?;
+            spec = place.spec(&plan.saved)?;
+            launch(backend, &spec, &worker).await.map_err(unfit)?
+        }
+        launched => launched.map_err(unfit)?,
+    };
+    if !resumed {
+        plan.view.head("workspace", &brought);
+    }
     let (inbox, messages) = mpsc::unbounded_channel();
     let lost =
         |error: std::io::Error| Failure::new(REFUSED_AT_START, format!("a link failed: {error}"));
@@ -256,7 +301,12 @@ async fn run_in(
     end(jail).await;
     place.clean();
     let conducted = conducted.map_err(|why| Failure::new(BUG, why))?;
-    Ok((conducted, certificate, place))
+    Ok(Ran {
+        conducted,
+        certificate,
+        place,
+        saved,
+    })
 }
 
 /// Builds a box around an empty folder, proves it as a session's is proven, and takes it down again.
@@ -278,7 +328,7 @@ pub(crate) fn trial(
     let worker = Arc::new(worker);
     let proven = async {
         let backend = backend::of(places, &policy.settings)?;
-        let jail = launch(backend, &spec, &worker).await?;
+        let jail = launch(backend, &spec, &worker).await.map_err(unfit)?;
         let lost = |error: std::io::Error| {
             Failure::new(REFUSED_AT_START, format!("a link failed: {error}"))
         };
@@ -315,15 +365,16 @@ async fn launch(
     backend: Arc<dyn Backend>,
     spec: &JailSpec,
     worker: &Arc<WorkerBinary>,
-) -> Result<Jail, Failure> {
+) -> Result<Jail, LaunchError> {
     let (spec, worker) = (spec.clone(), Arc::clone(worker));
     let launched = tokio::task::spawn_blocking(move || backend.launch(&spec, &worker)).await;
-    let launched =
-        launched.map_err(|error| Failure::new(BUG, format!("the launch failed: {error}")))?;
-    launched.map_err(|error| {
-        Failure::new(REFUSED_AT_START, error.to_string())
-            .help("`provost doctor` tells what this machine can hold and one remedy for each thing that it cannot")
-    })
+    launched.map_err(|error| LaunchError::Links(std::io::Error::other(error)))?
+}
+
+/// A box that does not stand.
+fn unfit(error: LaunchError) -> Failure {
+    Failure::new(REFUSED_AT_START, error.to_string())
+        .help("`provost doctor` tells what this machine can hold and one remedy for each thing that it cannot")
 }
 
 /// Ends the jail: in order for a moment, then by force.
@@ -388,6 +439,7 @@ fn system(spec: &JailSpec) -> Vec<String> {
         | Mount::File { target, .. } => Some(target.clone()),
         Mount::Proc => Some("/proc".to_owned()),
         Mount::Writable { .. }
+        | Mount::Overlay { .. }
         | Mount::Tmpfs { .. }
         | Mount::Device { .. }
         | Mount::Terminals

@@ -1,11 +1,15 @@
 //! A session's place: its id, folder, lock, record and worker; made before anything runs, cleaned after.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use policies::WorkspaceMode;
 use protocol::{
     Digest, SessionId, bounds,
     jail::JailSpec,
-    reader::{Errand, Finding},
+    reader::{Errand, Finding, ReaderFailure},
 };
 use supervisor_core::{Certificate, Entry};
 use supervisor_record::{Masker, NewSession, Places, Record, SessionLock};
@@ -13,14 +17,38 @@ use supervisor_sandbox::{
     ClaimedUid, Host, SessionPlace, WorkerBinary, find_worker, free_uid, jail_spec,
 };
 
-use super::{Saved, Store, bait, heads::Heads, now_ms, queries};
-use crate::{
-    exit::{BUG, CONFIG, Failure, REFUSED_AT_START},
-    view::View,
-};
+use super::{Holding, Saved, Store, bait, heads::Heads, now_ms, queries};
+use crate::exit::{BUG, CONFIG, Failure, REFUSED_AT_START};
 
 /// A file in the folder of a session that the record does not know yet.
 const STARTING: &str = "starting";
+
+/// A session's tree, and the folder that the kernel keeps beside the layer of an overlay.
+const LAYER: [&str; 2] = ["tree", "work"];
+
+/// Removes a session's tree, whatever lies in it.
+pub(super) fn remove_layer(
+    worker: &WorkerBinary,
+    session: &SessionId,
+    folder: &Path,
+) -> Result<(), String> {
+    for name in LAYER {
+        let place = folder.join(name);
+        if !place.exists() {
+            continue;
+        }
+        let errand = Errand::Remove {
+            folder: place.display().to_string(),
+        };
+        match queries::one_errand(worker, session, errand)? {
+            Finding::Removed => {}
+            other => return Err(queries::why(&other)),
+        }
+        // Remove leaves the folder itself or not; an empty one goes here.
+        let _ = std::fs::remove_dir(place);
+    }
+    Ok(())
+}
 
 /// Removes folders of sessions whose supervisor died before the record knew them. A folder without the
 /// marker, or whose lock somebody holds, is left alone, so that no start and no session is disturbed.
@@ -54,16 +82,9 @@ pub(crate) fn sweep_unentered(places: &Places, record: &Record) -> std::io::Resu
             }
             Err(_) => continue,
         }
-        let tree = lock.folder().join("tree");
-        if tree.exists() {
+        if LAYER.iter().any(|name| lock.folder().join(name).exists()) {
             let Ok(worker) = find_worker() else { continue };
-            let errand = Errand::Remove {
-                folder: tree.display().to_string(),
-            };
-            if !matches!(
-                queries::one_errand(&worker, &session, errand),
-                Ok(Finding::Removed)
-            ) {
+            if remove_layer(&worker, &session, lock.folder()).is_err() {
                 continue;
             }
         }
@@ -171,50 +192,141 @@ impl Place {
         self.lock.folder().join("tree")
     }
 
-    /// Makes the empty folder that becomes the session's tree.
-    pub(crate) fn make_tree(&self) -> Result<(), Failure> {
-        let tree = self.tree();
-        std::fs::create_dir(&tree).map_err(|error| {
-            let message = format!("cannot make `{}`: {error}", tree.display());
+    /// Makes an empty folder of the session's own.
+    fn make(&self, name: &str) -> Result<(), Failure> {
+        let folder = self.lock.folder().join(name);
+        std::fs::create_dir(&folder).map_err(|error| {
+            let message = format!("cannot make `{}`: {error}", folder.display());
             Failure::new(REFUSED_AT_START, message)
         })
     }
 
-    /// Copies the workspace in; hidden files and declared databases stay out.
-    pub(crate) async fn copy_in(
+    /// Brings the workspace in as the policy says; if it says nothing, by an overlay where that works
+    /// and else by a copy. Answers what the start line says.
+    pub(crate) async fn bring_in(&mut self, saved: &mut Saved) -> Result<String, Failure> {
+        saved.uid = self.claim.as_ref().map(|claim| claim.identity().uid);
+        self.make("tree")?;
+        let confinement = &saved.setup.policy.settings.confinement;
+        let can = confinement.namespaces && confinement.backend == policies::Backend::Landlock;
+        match confinement.workspace {
+            Some(WorkspaceMode::Copy) => return self.copy_in(saved).await,
+            None if !can => return self.copy_in(saved).await,
+            Some(WorkspaceMode::Overlay) | None => {}
+            Some(WorkspaceMode::Direct) => {
+                let message = "[confinement] workspace = \"direct\" is not built by this release";
+                return Err(Failure::new(CONFIG, message));
+            }
+        }
+        match self.lay_over(saved).await? {
+            Ok(told) => Ok(told),
+            Err(why) => self.copy_instead(saved, &why).await,
+        }
+    }
+
+    /// Prepares an overlay on the workspace; the inner error is why it cannot be one.
+    async fn lay_over(&mut self, saved: &mut Saved) -> Result<Result<String, String>, Failure> {
+        self.make("work")?;
+        let owner = self.claim.as_ref().map(ClaimedUid::identity);
+        if let Some(owner) = owner {
+            let work = self.lock.folder().join("work");
+            std::os::unix::fs::chown(&work, Some(owner.uid), Some(owner.gid)).map_err(|error| {
+                let message = format!("cannot give `{}` away: {error}", work.display());
+                Failure::new(REFUSED_AT_START, message)
+            })?;
+        }
+        let errand = Errand::Prepare {
+            workspace: saved.setup.workspace.display().to_string(),
+            tree: self.inside("tree"),
+            manifest: self.inside("manifest.jsonl"),
+            hide: saved.setup.hide.clone(),
+            max_entries: bounds::OVERLAY_ENTRIES,
+            owner,
+        };
+        let refused = |why: &str| {
+            let message = format!("cannot look through the workspace: {why}");
+            Failure::new(REFUSED_AT_START, message)
+        };
+        match self.errand(errand).await?.map_err(|why| refused(&why))? {
+            Finding::Prepared {
+                entries,
+                owner,
+                hidden,
+                skipped,
+            } => {
+                let mut text = format!(
+                    "{} · an overlay of {entries} entries",
+                    saved.setup.workspace.display()
+                );
+                if !hidden.is_empty() {
+                    text.push_str(&format!(" · {} hidden", hidden.len()));
+                }
+                if !skipped.is_empty() {
+                    text.push_str(&format!(
+                        " · {} special or unreadable left out",
+                        skipped.len()
+                    ));
+                }
+                saved.hidden = hidden;
+                saved.holding = Holding::Overlay(owner);
+                Ok(Ok(text))
+            }
+            Finding::Failed {
+                class: ReaderFailure::Unfit,
+                message,
+            } => Ok(Err(message)),
+            // Where the layer's file system refuses the marks, an overlay cannot hide anything.
+            Finding::Failed {
+                class: ReaderFailure::Io,
+                message,
+            } if message.contains("in the layer") => Ok(Err(message)),
+            other => Err(refused(&queries::why(&other))),
+        }
+    }
+
+    /// Copies the workspace in where an overlay cannot be laid, unless the policy wants nothing else.
+    pub(crate) async fn copy_instead(
         &mut self,
         saved: &mut Saved,
-        view: &mut View,
-    ) -> Result<(), Failure> {
-        let tree = self.tree();
+        why: &str,
+    ) -> Result<String, Failure> {
+        if saved.setup.policy.settings.confinement.workspace.is_some() {
+            let message = format!("the policy wants workspace = \"overlay\": {why}");
+            return Err(Failure::new(REFUSED_AT_START, message)
+                .help("leave it out, and a copy is used where an overlay cannot be; or say workspace = \"copy\""));
+        }
+        remove_layer(&self.worker, self.session(), self.lock.folder()).map_err(|why| {
+            Failure::new(REFUSED_AT_START, format!("cannot empty the layer: {why}"))
+        })?;
+        self.make("tree")?;
+        saved.holding = Holding::Copy;
+        let told = self.copy_in(saved).await?;
+        Ok(format!("{told} · no overlay: {why}"))
+    }
+
+    /// Copies the workspace in; hidden files and declared databases stay out.
+    async fn copy_in(&mut self, saved: &mut Saved) -> Result<String, Failure> {
         let errand = Errand::CopyIn {
             workspace: saved.setup.workspace.display().to_string(),
-            tree: tree.display().to_string(),
-            manifest: self
-                .lock
-                .folder()
-                .join("manifest.jsonl")
-                .display()
-                .to_string(),
+            tree: self.inside("tree"),
+            manifest: self.inside("manifest.jsonl"),
             hide: saved.setup.hide.clone(),
             max_bytes: bounds::COPY_BYTES,
             max_entries: bounds::COPY_ENTRIES,
             owner: self.claim.as_ref().map(ClaimedUid::identity),
         };
-        saved.uid = self.claim.as_ref().map(|claim| claim.identity().uid);
-        let (worker, session) = (Arc::clone(&self.worker), self.session().clone());
-        let found =
-            tokio::task::spawn_blocking(move || queries::one_errand(&worker, &session, errand))
-                .await;
-        let found =
-            found.map_err(|error| Failure::new(BUG, format!("the copy failed: {error}")))?;
-        match found {
-            Ok(Finding::Copied {
+        let refused = |why: &str| {
+            Failure::new(
+                REFUSED_AT_START,
+                format!("cannot copy the workspace: {why}"),
+            )
+        };
+        match self.errand(errand).await?.map_err(|why| refused(&why))? {
+            Finding::Copied {
                 entries,
                 bytes,
                 hidden,
                 ..
-            }) => {
+            } => {
                 let mut text = format!(
                     "{} · a copy of {entries} entries, {} KiB",
                     saved.setup.workspace.display(),
@@ -223,19 +335,26 @@ impl Place {
                 if !hidden.is_empty() {
                     text.push_str(&format!(" · {} hidden left out", hidden.len()));
                 }
-                view.head("workspace", &text);
                 saved.hidden = hidden;
-                Ok(())
+                Ok(text)
             }
-            Ok(other) => Err(Failure::new(
-                REFUSED_AT_START,
-                format!("cannot copy the workspace: {}", queries::why(&other)),
-            )),
-            Err(why) => Err(Failure::new(
-                REFUSED_AT_START,
-                format!("cannot copy the workspace: {why}"),
-            )),
+            other => Err(refused(&queries::why(&other))),
         }
+    }
+
+    /// A name of the session's folder.
+    fn inside(&self, name: &str) -> String {
+        self.lock.folder().join(name).display().to_string()
+    }
+
+    /// Sends a reader, on a thread that may block.
+    async fn errand(&self, errand: Errand) -> Result<Result<Finding, String>, Failure> {
+        let (worker, session) = (Arc::clone(&self.worker), self.session().clone());
+        let asked =
+            tokio::task::spawn_blocking(move || queries::one_errand(&worker, &session, errand));
+        asked
+            .await
+            .map_err(|error| Failure::new(BUG, format!("the reader's thread failed: {error}")))
     }
 
     /// The jail's spec.
@@ -252,6 +371,10 @@ impl Place {
             session: self.session(),
             workspace: &saved.setup.workspace,
             tree: &tree,
+            overlay: match saved.holding {
+                Holding::Overlay(owner) => Some(owner),
+                Holding::Copy => None,
+            },
             settings: &saved.setup.policy.settings,
             identity: self.claim.as_ref().map(ClaimedUid::identity),
             home: &home,
@@ -334,6 +457,7 @@ pub(super) fn trial_spec(
         session: &session,
         workspace: std::path::Path::new("/srv/doctor"),
         tree: &folder.join("tree"),
+        overlay: None,
         settings: &policy.settings,
         identity,
         home: std::path::Path::new("/home/agent"),

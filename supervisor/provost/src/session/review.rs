@@ -8,12 +8,12 @@ use std::{
 
 use protocol::{
     BUILD, SessionId,
-    reader::{Change, Errand, Finding, NodeKind, ReaderFailure, ReaderSpec},
+    reader::{Change, Errand, Finding, NodeKind, ReaderFailure, ReaderSpec, Step},
 };
 use supervisor_record::{Places, SessionLock};
 use supervisor_sandbox::{WorkerBinary, find_worker, run_reader};
 
-use super::{Saved, queries};
+use super::{Saved, place, queries};
 use crate::exit::{ENDED, Failure, REFUSED_AT_START};
 
 /// A session's layer, sealed: its lock is held and its jail is dead.
@@ -86,6 +86,7 @@ impl Layer {
     pub(crate) fn changes(&self) -> Result<Changes, Failure> {
         let errand = Errand::List {
             tree: self.path("tree"),
+            kind: self.saved.holding.tree(),
             manifest: self.path("manifest.jsonl"),
             hide: self.saved.setup.hide.clone(),
             workspace: Some(self.saved.setup.workspace.display().to_string()),
@@ -145,6 +146,7 @@ impl Layer {
         let inside = self.path("session.patch");
         let errand = Errand::Patch {
             tree: self.path("tree"),
+            kind: self.saved.holding.tree(),
             manifest: self.path("manifest.jsonl"),
             workspace: self.saved.setup.workspace.display().to_string(),
             out: inside.clone(),
@@ -185,6 +187,7 @@ impl Layer {
         }
         let errand = Errand::Apply {
             tree: self.path("tree"),
+            kind: self.saved.holding.tree(),
             manifest: self.path("manifest.jsonl"),
             workspace: self.saved.setup.workspace.display().to_string(),
             journal: self.path("apply.jsonl"),
@@ -200,16 +203,28 @@ impl Layer {
         }
     }
 
+    /// Puts back what tools changed.
+    pub(crate) fn restore(&self, steps: Vec<Step>) -> Result<u64, Failure> {
+        if steps.is_empty() {
+            return Ok(0);
+        }
+        let errand = Errand::Restore {
+            tree: self.path("tree"),
+            kind: self.saved.holding.tree(),
+            manifest: self.path("manifest.jsonl"),
+            steps,
+        };
+        let failed = |why: String| Failure::new(ENDED, format!("cannot undo: {why}"));
+        match queries::one_errand(&self.worker, &self.session, errand).map_err(failed)? {
+            Finding::Restored { files } => Ok(files),
+            other => Err(failed(queries::why(&other))),
+        }
+    }
+
     /// Throws the layer away.
     pub(crate) fn discard(&self) -> Result<(), Failure> {
-        let errand = Errand::Remove {
-            folder: self.path("tree"),
-        };
         let failed = |why: String| Failure::new(ENDED, format!("cannot discard: {why}"));
-        match queries::one_errand(&self.worker, &self.session, errand).map_err(failed)? {
-            Finding::Removed => {}
-            other => return Err(failed(queries::why(&other))),
-        }
+        place::remove_layer(&self.worker, &self.session, &self.folder).map_err(failed)?;
         for name in [
             "manifest.jsonl",
             "apply.jsonl",
@@ -218,8 +233,6 @@ impl Layer {
         ] {
             let _ = std::fs::remove_file(self.folder.join(name));
         }
-        // Remove leaves the folder itself or not; an empty one goes here.
-        let _ = std::fs::remove_dir(self.folder.join("tree"));
         Ok(())
     }
 }

@@ -84,14 +84,13 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
 
 /// Refuses what a policy may say and this release does not build.
 fn built(confinement: &policies::Confinement) -> Result<(), Failure> {
-    let missing = match (confinement.backend, confinement.workspace) {
-        (_, Some(policies::WorkspaceMode::Overlay)) => "workspace = \"overlay\"",
-        (_, Some(policies::WorkspaceMode::Direct)) => "workspace = \"direct\"",
-        _ => return Ok(()),
+    let Some(policies::WorkspaceMode::Direct) = confinement.workspace else {
+        return Ok(());
     };
+    let missing = "workspace = \"direct\"";
     let message = format!("[confinement] {missing} is not built by this release");
     Err(Failure::new(REFUSED_AT_START, message)
-        .help("leave it out: a session works in a copy, confined by Landlock"))
+        .help("leave it out: a session works in an overlay or a copy, confined by Landlock"))
 }
 
 /// The facts that calls are judged by.

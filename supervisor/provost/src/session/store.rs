@@ -43,9 +43,15 @@ impl Store {
         }
     }
 
-    /// Keeps bytes by digest; `None` when the session's quota or the disk is full.
-    pub(crate) fn keep(&self, bytes: &[u8]) -> Option<Digest> {
-        self.record.borrow_mut().put_blob(&self.session, bytes).ok()
+    /// Keeps bytes by digest; on the disk when it returns.
+    ///
+    /// # Errors
+    /// The session's quota or the disk is full, in words.
+    pub(crate) fn keep(&self, bytes: &[u8]) -> Result<Digest, String> {
+        let mut record = self.record.borrow_mut();
+        record
+            .put_blob(&self.session, bytes)
+            .map_err(|error| error.to_string())
     }
 
     /// Looks at the record.

@@ -51,6 +51,7 @@ pub(crate) fn outcome(name: &str) -> Entry {
         ms: 3,
         before: None,
         spool: None,
+        written: None,
     }
 }
 

@@ -65,6 +65,7 @@ fn drawn(
         session: &session,
         workspace: Path::new(workspace),
         tree: Path::new("/state/sessions/s-1/tree"),
+        overlay: None,
         settings,
         identity: Some(Identity {
             uid: 61_200,
@@ -80,6 +81,7 @@ fn target(mount: &Mount) -> Option<&str> {
     match mount {
         Mount::ReadOnly { target, .. }
         | Mount::Writable { target, .. }
+        | Mount::Overlay { target, .. }
         | Mount::Tmpfs { target, .. }
         | Mount::Link { target, .. }
         | Mount::File { target, .. } => Some(target),

@@ -106,6 +106,7 @@ impl Session {
             session: &id,
             workspace: Path::new("/srv/work"),
             tree: &tree,
+            overlay: None,
             settings: &settings,
             identity: claim.as_ref().map(ClaimedUid::identity),
             home: Path::new("/home/u"),
@@ -696,6 +697,7 @@ fn a_reader_does_its_errand_and_no_other() {
         session.uid()
     );
     let (findings, result) = run(Errand::List {
+        kind: protocol::reader::TreeKind::Copy,
         tree: at("copy"),
         manifest: at("manifest"),
         hide: Vec::new(),

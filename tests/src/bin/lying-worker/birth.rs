@@ -35,6 +35,10 @@ pub(crate) fn run() -> Option<ExitCode> {
         Mount::Writable { source, target } if *target == spec.workspace => {
             Some(PathBuf::from(source))
         }
+        // What a session starts from lies below.
+        Mount::Overlay { lower, target, .. } if *target == spec.workspace => {
+            Some(PathBuf::from(lower))
+        }
         _ => None,
     })?;
     let lie = chosen(&[tree])?.lie;

@@ -12,7 +12,7 @@ use std::{
 
 use protocol::{Digest, FailureClass, Put, PutDone, Resolved, bounds, jail::PUT_TEMP};
 
-use super::{Place, fifo, order};
+use super::{Place, done, fifo, order};
 use crate::{
     preimage::Progress,
     put::{Outcome, put},
@@ -245,7 +245,7 @@ fn a_pre_image_larger_than_the_pipe_waits_and_stands_still_only_until_its_deadli
         std::thread::yield_now();
     }
     assert_eq!(
-        image.finish().before,
+        done(image.finish()).before,
         Some((Digest::of(old.as_bytes()), 1 << 20))
     );
     assert_eq!(reading.join().expect("read"), old);

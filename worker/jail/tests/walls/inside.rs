@@ -91,7 +91,7 @@ pub(crate) fn agent(walls: &str) -> ExitCode {
 /// it may change, `read` one that it may read.
 pub(crate) fn reader(write: &str, read: &str) -> ExitCode {
     let (write, read) = (Path::new(write), Path::new(read));
-    if let Err(unfit) = worker_jail::confine_reader(&[write], &[read]) {
+    if let Err(unfit) = worker_jail::confine_reader(&[write], &[read], &[]) {
         say(&format!("unfit: {unfit}"));
         return ExitCode::from(77);
     }

@@ -199,6 +199,7 @@ fn many_changes_come_in_pages() {
         write(scene.tree().join(format!("{n:05}")), "");
     }
     let errand = Errand::List {
+        kind: protocol::reader::TreeKind::Copy,
         tree: scene.text("tree"),
         manifest: scene.text("manifest"),
         hide: vec![],
@@ -215,6 +216,7 @@ fn many_changes_come_in_pages() {
 fn a_manifest_that_is_missing_or_broken_is_said() {
     let scene = Scene::new();
     let errand = Errand::List {
+        kind: protocol::reader::TreeKind::Copy,
         tree: scene.text("tree"),
         manifest: scene.text("manifest"),
         hide: vec![],

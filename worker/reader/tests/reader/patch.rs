@@ -14,6 +14,7 @@ use crate::support::*;
 
 fn errand(scene: &Scene, skip: &[&str]) -> Errand {
     Errand::Patch {
+        kind: protocol::reader::TreeKind::Copy,
         tree: scene.text("tree"),
         manifest: scene.text("manifest"),
         workspace: scene.text("workspace"),

@@ -84,6 +84,7 @@ impl Scene {
     /// Lists, and answers changes and skips.
     pub(crate) fn list(&self, hide: &[&str]) -> (Vec<Change>, Vec<String>) {
         let errand = Errand::List {
+            kind: protocol::reader::TreeKind::Copy,
             tree: self.text("tree"),
             manifest: self.text("manifest"),
             hide: strings(hide),
@@ -117,6 +118,7 @@ impl Scene {
 
     pub(crate) fn errand_apply(&self, changes: &[Change]) -> Errand {
         Errand::Apply {
+            kind: protocol::reader::TreeKind::Copy,
             tree: self.text("tree"),
             manifest: self.text("manifest"),
             workspace: self.text("workspace"),
