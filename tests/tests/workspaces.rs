@@ -100,7 +100,7 @@ mod workspaces {
     const WORKSPACE: &str = r#"
         printf 'one\ntwo\nthree\n' > text.txt
         printf '\000\001\377binary' > bin
-        mkdir -p dir/sub/deep empty many
+        mkdir -p dir/sub/deep empty many sw/in/deep; echo a > sw/a; echo b > sw/in/b; echo c > sw/in/deep/c
         echo a > dir/a; echo b > dir/sub/b; echo c > dir/sub/deep/c
         ln -s text.txt link; ln -s dir dirlink; ln -s nowhere dangling
         echo '#!/bin/sh' > run.sh; chmod 755 run.sh
@@ -110,6 +110,7 @@ mod workspaces {
         printf x > "$(printf 'new\nline')"; echo s > 'back\slash'
         echo secret > hidden.txt; mkdir -p vault dir/vault; echo v > vault/v; echo w > dir/vault/w
         echo secret > dir/sub/hidden.txt
+        echo 'echo mine > hidden.txt; mkdir vault; echo mine > vault/v; rm -rf dir/vault; echo x > dir/vault' > own.sh
         mkfifo pipe; mkdir -p readonly; echo r > readonly/r; chmod 555 readonly
     "#;
 
@@ -130,7 +131,7 @@ mod workspaces {
         ),
         (
             "swaps",
-            "rm -rf dir; echo file > dir; rm text.txt; mkdir -p text.txt/in; echo x > text.txt/in/x; \
+            "rm -rf sw; echo file > sw; rm text.txt; mkdir -p text.txt/in; echo x > text.txt/in/x; \
              rm link; mkdir link; rm dirlink; echo f > dirlink; rm -rf many; ln -s run.sh many; rm run.sh; ln -s bin run.sh",
         ),
         (
@@ -159,10 +160,7 @@ mod workspaces {
             "in a closed folder",
             "chmod 755 readonly; echo r2 >> readonly/r; echo n > readonly/n; chmod 555 readonly",
         ),
-        (
-            "hidden names of its own",
-            "echo mine > hidden.txt; mkdir vault; echo mine > vault/v; rm -rf dir/vault; echo x > dir/vault",
-        ),
+        ("hidden names of its own", "sh own.sh"),
     ];
 
     #[test]
@@ -196,7 +194,8 @@ mod workspaces {
                     assert!(again.stderr.contains("applied 0"), "{name} {mode}: {again}");
                     let after = snapshot(&place.work());
                     assert_eq!(place.run(["discard", &session]).code, Some(0));
-                    place.build("chmod -R u+rwX .");
+                    // Only what a session leaves is looked for afterwards.
+                    place.build("chmod -R u+rwX .; rm -f pipe");
                     (listed, patch, after)
                 });
                 let [overlay, copy] = sides;
@@ -215,16 +214,26 @@ mod workspaces {
         }
     }
 
+    const TRICKS: &str = r#"
+        cat hidden.txt a/b/hidden.txt vault/v; ls vault; grep -r TOP .
+        mv a/b a/c; cat a/c/hidden.txt; mv a z; cat z/c/hidden.txt z/b/hidden.txt
+        rm -rf z a; mkdir -p a/b; cat a/b/hidden.txt
+        echo own > a/b/hidden.txt; rm a/b/hidden.txt; cat a/b/hidden.txt; ln a/b/hidden.txt x; cat x
+        mkdir vault; ls vault; rmdir vault; cat vault/v; mknod hidden.txt c 0 0; rm -f hidden.txt; cat hidden.txt
+        cp -a . /tmp/all; grep -r TOP . /tmp/all
+        setfattr -x user.overlay.opaque a; setfattr -x user.overlay.opaque a/b; cat a/b/hidden.txt; grep -r TOP .
+        grep -q 'overlay' /proc/self/mountinfo && echo "an overlay it is"
+        true
+    "#;
+
     #[test]
     fn what_is_hidden_cannot_be_read_by_any_way_of_moving_things() {
         for account in Account::all() {
             let place = Place::of(account);
             place.build("mkdir -p a/b vault; echo TOPSECRET | tee hidden.txt a/b/hidden.txt vault/v > /dev/null; echo plain > a/b/plain");
-            let command = "touch ready; sleep 2; set +e; cat hidden.txt a/b/hidden.txt vault/v; ls vault; \
-                mv a/b a/c; cat a/c/hidden.txt; mv a z; cat z/c/hidden.txt z/b/hidden.txt; rm -rf z a; mkdir -p a/b; cat a/b/hidden.txt; \
-                echo own > a/b/hidden.txt; rm a/b/hidden.txt; cat a/b/hidden.txt; ln a/b/hidden.txt x; cat x; \
-                mkdir vault; ls vault; rmdir vault; cat vault/v; cp -a . /tmp/all; grep -r TOP . /tmp/all; \
-                setfattr -x user.overlay.opaque a; getfattr -d -m - a; cat /proc/self/mountinfo | grep -c overlay; true";
+            // The law refuses the names in a call's own text, so that the kernel's part alone is tried.
+            place.write("work/try.sh", TRICKS);
+            let command = "touch ready; sleep 2; sh try.sh";
             let policy = policy(&place, "overlay");
             let live = place.start_play(&script(&[vec![bash(command)]]), &["--policy", &policy]);
             let ready = || {
@@ -237,6 +246,7 @@ mod workspaces {
             let done = live.wait(Duration::from_secs(60));
             assert_eq!(done.code, Some(0), "{done}");
             let read = output(&place, &done.session());
+            assert!(read.contains("an overlay it is"), "{read}");
             assert!(!read.contains("TOPSECRET"), "{read}");
             let ended = place.told(&done.session());
             assert!(

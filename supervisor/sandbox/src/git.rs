@@ -5,6 +5,8 @@ use std::{io::Read as _, os::unix::fs::OpenOptionsExt as _, path::Path};
 
 use protocol::jail::Mount;
 
+/// Where the pinned configuration lies inside.
+pub(crate) const PLACE: &str = "/etc/gitconfig";
 /// Longest configuration that is read.
 const BYTES: u64 = 64 * 1024;
 /// Longest name or address that is carried in.
@@ -19,7 +21,7 @@ pub(crate) fn configuration(home: &Path) -> Mount {
     let name = first("name").unwrap_or_else(|| "Provost agent".to_owned());
     let email = first("email").unwrap_or_else(|| "agent@provost.invalid".to_owned());
     Mount::File {
-        target: "/etc/gitconfig".to_owned(),
+        target: PLACE.to_owned(),
         content: format!(
             "[user]\n\tname = \"{}\"\n\temail = \"{}\"\n[core]\n\tfsmonitor = false\n[gc]\n\tauto = \
              0\n[maintenance]\n\tauto = false\n[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n",

@@ -473,6 +473,8 @@ pub fn command_environment(spec: &JailSpec) -> Vec<(String, String)> {
         pair("TMPDIR", "/tmp"),
         pair("LANG", "C.UTF-8"),
         pair("TERM", "dumb"),
+        // Wherever this machine's git looks for it by itself.
+        pair("GIT_CONFIG_SYSTEM", git::PLACE),
     ]
 }
 
