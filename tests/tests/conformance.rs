@@ -162,6 +162,7 @@ mod conformance {
             let mut command = self.place.command(["tools", "call", "bash", "--input"]);
             command.arg(input).arg("--workspace").arg(self.place.work());
             command.args(more);
+            command.args(["--policy", self.place.copying()]);
             command.env(MARKER.0, MARKER.1);
             command
         }
@@ -611,7 +612,8 @@ mod conformance {
                 ));
             }
             script.push_str("{\"text\":\"done\",\"stop\":\"end\"}\n");
-            let live = place.start_play(&script, &["--output", "json"]);
+            let more = ["--output", "json", "--policy", place.copying()];
+            let live = place.start_play(&script, &more);
             let session = until("a session", LONGEST, || place.session());
             // The second command runs: the first and all that it left are over.
             until("the second command", LONGEST, || {

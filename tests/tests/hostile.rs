@@ -503,6 +503,7 @@ mod hostile {
             .place
             .command(["run", "--output", "json", "--workspace"]);
         command.arg(scene.place.root().join("honest"));
+        command.args(["--policy", scene.place.copying()]);
         command.arg("--script").arg(path).arg("the task");
         let mut honest = Live::start(command);
         let tree = until("a tree", LONGEST, || {

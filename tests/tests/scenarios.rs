@@ -412,7 +412,8 @@ examples = { match = ["git push origin main"], differ = ["git status"] }
             done.stderr.contains("no-rm") && done.stderr.contains(".provost.toml"),
             "{done}"
         );
-        assert!(place.tree(&done.session()).join("a.txt").exists());
+        let listed = place.run(["diff", "--list", &done.session()]);
+        assert_eq!(listed.stdout, "", "nothing was removed: {listed}");
 
         place.write(
             "work/.provost.toml",

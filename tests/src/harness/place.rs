@@ -187,6 +187,15 @@ impl Place {
         self.write("policy.toml", text)
     }
 
+    /// The name of a policy whose sessions work in a copy: for tests that write into a running session's
+    /// tree from outside, which an overlay does not take note of.
+    #[must_use]
+    pub fn copying(&self) -> &'static str {
+        let text = "version = 1\nname = \"copying\"\nextends = \"default\"\n[confinement]\nworkspace = \"copy\"\n";
+        self.write("config/policies/copying.toml", text);
+        "copying"
+    }
+
     /// `provost ARGS`, ready to start; standard input is empty.
     #[must_use]
     pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {

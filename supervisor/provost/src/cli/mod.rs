@@ -14,8 +14,8 @@ mod review;
 mod run;
 mod sessions;
 mod tools;
-mod why;
 mod undo;
+mod why;
 
 use std::process::ExitCode;
 
