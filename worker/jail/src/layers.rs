@@ -100,12 +100,6 @@ pub(crate) fn lay(root: BorrowedFd<'_>, pieces: &[OwnedFd], target: &str) -> io:
 fn make(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd) -> io::Result<OwnedFd> {
     let text = |fd: &OwnedFd| CString::new(name_of(fd));
     let (lower, upper, work) = (text(lower)?, text(upper)?, text(work)?);
-    sys::keeps_attributes(&upper).map_err(|error| {
-        io::Error::new(
-            error.kind(),
-            format!("the layer's file system keeps no attributes of accounts ({error})"),
-        )
-    })?;
     let options = [
         (c"lowerdir", lower.as_c_str()),
         (c"upperdir", upper.as_c_str()),

@@ -161,64 +161,33 @@ pub(crate) fn move_mount(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Re
 
 /// Sets attributes (`MOUNT_ATTR_*`) on a mount, or on it and all below it.
 pub(crate) fn set_mount(tree: BorrowedFd<'_>, attributes: u64, recursive: bool) -> io::Result<()> {
-    let wanted = libc::mount_attr {
-        attr_set: attributes,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
-    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: `wanted` lives over the call and its size is passed; the path is a constant.
-    let value = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            flags,
-            &raw const wanted,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    answer(value).map(drop)
+    change_mount(tree, attributes, None, recursive)
 }
 
 /// Shows the owners of a detached mount as another user namespace maps them.
 pub(crate) fn map_owners(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> io::Result<()> {
-    let namespace = u64::try_from(namespace.as_raw_fd()).map_err(io::Error::other)?;
-    let wanted = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_IDMAP,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: namespace,
-    };
-    // SAFETY: `wanted` lives over the call and its size is passed; the path is a constant; both
-    // descriptors are open.
-    let value = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            &raw const wanted,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    answer(value).map(drop)
+    change_mount(tree, libc::MOUNT_ATTR_IDMAP, Some(namespace), false)
 }
 
-/// Whether extended attributes of an account can be kept on `file`: sets one and takes it off again.
-pub(crate) fn keeps_attributes(file: &CStr) -> io::Result<()> {
-    let (name, value) = (c"user.provost", b"y");
-    let (at, length) = (value.as_ptr().cast(), value.len());
-    // SAFETY: path, name and value live over the call, and the value's true length is passed.
-    answer(c_long::from(unsafe {
-        libc::setxattr(file.as_ptr(), name.as_ptr(), at, length, 0)
-    }))?;
-    // SAFETY: path and name are NUL-terminated strings that live over the call.
-    answer(c_long::from(unsafe {
-        libc::removexattr(file.as_ptr(), name.as_ptr())
-    }))
-    .map(drop)
+fn change_mount(
+    tree: BorrowedFd<'_>,
+    attributes: u64,
+    namespace: Option<BorrowedFd<'_>>,
+    recursive: bool,
+) -> io::Result<()> {
+    let namespace = namespace.map_or(0, |namespace| namespace.as_raw_fd());
+    let wanted = libc::mount_attr {
+        attr_set: attributes,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: u64::try_from(namespace).map_err(io::Error::other)?,
+    };
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    let (number, size) = (libc::SYS_mount_setattr, size_of::<libc::mount_attr>());
+    let (tree, none) = (tree.as_raw_fd(), c"".as_ptr());
+    // SAFETY: `wanted` lives over the call and its size is passed; the path is a constant; `tree` and a
+    // namespace are open.
+    answer(unsafe { libc::syscall(number, tree, none, flags, &raw const wanted, size) }).map(drop)
 }
 
 const FSOPEN_CLOEXEC: c_uint = 1;
@@ -273,42 +242,28 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     answer(c_long::from(value)).map(drop)
 }
 
+/// A prctl that takes integers only.
+fn set_process(option: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: every caller names an option whose arguments are integers.
+    unsafe { libc::prctl(option, argument, NONE, NONE, NONE) }
+}
+
 /// Drops one capability from the bounding set; `false` when there is none of that number.
 pub(crate) fn drop_bounding(capability: u32) -> io::Result<bool> {
-    // SAFETY: PR_CAPBSET_DROP takes integers only.
-    match unsafe {
-        libc::prctl(
-            libc::PR_CAPBSET_DROP,
-            c_ulong::from(capability),
-            NONE,
-            NONE,
-            NONE,
-        )
-    } {
-        0 => Ok(true),
-        _ => {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() == Some(libc::EINVAL) {
-                Ok(false)
-            } else {
-                Err(error)
-            }
-        }
+    if set_process(libc::PR_CAPBSET_DROP, c_ulong::from(capability)) == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EINVAL) {
+        Ok(false)
+    } else {
+        Err(error)
     }
 }
 
 /// Whether a capability is in the bounding set; `None` when there is none of that number.
 pub(crate) fn in_bounding(capability: u32) -> Option<bool> {
-    // SAFETY: PR_CAPBSET_READ takes integers only.
-    match unsafe {
-        libc::prctl(
-            libc::PR_CAPBSET_READ,
-            c_ulong::from(capability),
-            NONE,
-            NONE,
-            NONE,
-        )
-    } {
+    match set_process(libc::PR_CAPBSET_READ, c_ulong::from(capability)) {
         0 => Some(false),
         1 => Some(true),
         _ => None,
@@ -317,32 +272,14 @@ pub(crate) fn in_bounding(capability: u32) -> Option<bool> {
 
 /// Empties the ambient set.
 pub(crate) fn clear_ambient() -> io::Result<()> {
-    // SAFETY: PR_CAP_AMBIENT_CLEAR_ALL takes integers only.
-    let value = unsafe {
-        libc::prctl(
-            libc::PR_CAP_AMBIENT,
-            libc::PR_CAP_AMBIENT_CLEAR_ALL,
-            NONE,
-            NONE,
-            NONE,
-        )
-    };
-    answer(c_long::from(value)).map(drop)
+    let all = c_ulong::try_from(libc::PR_CAP_AMBIENT_CLEAR_ALL).map_err(io::Error::other)?;
+    answer(c_long::from(set_process(libc::PR_CAP_AMBIENT, all))).map(drop)
 }
 
 /// Sets the securebits.
 pub(crate) fn set_securebits(bits: u32) -> io::Result<()> {
-    // SAFETY: PR_SET_SECUREBITS takes integers only.
-    answer(c_long::from(unsafe {
-        libc::prctl(
-            libc::PR_SET_SECUREBITS,
-            c_ulong::from(bits),
-            NONE,
-            NONE,
-            NONE,
-        )
-    }))
-    .map(drop)
+    let value = set_process(libc::PR_SET_SECUREBITS, c_ulong::from(bits));
+    answer(c_long::from(value)).map(drop)
 }
 
 #[repr(C)]

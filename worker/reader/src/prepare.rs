@@ -41,6 +41,15 @@ pub(crate) fn prepare(order: &Order<'_>) -> Result<Finding, Trouble> {
             "the session's layer `{tree}` is not empty"
         )));
     }
+    // The kernel keeps its marks as attributes of the account.
+    let (name, no) = ("user.provost", rustix::fs::XattrFlags::empty());
+    let kept = rustix::fs::fsetxattr(&tree, name, b"y", no)
+        .and_then(|()| rustix::fs::fremovexattr(&tree, name));
+    if let Err(errno) = kept {
+        return Err(Trouble::Unfit(format!(
+            "the file system of the sessions' folder keeps no attributes of accounts ({errno})"
+        )));
+    }
     let status = place::status(&source).at("cannot read", order.workspace)?;
     // A layer shows one owner: under root the workspace's, else the account itself.
     let owner = match order.owner {

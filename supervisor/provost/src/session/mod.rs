@@ -2,6 +2,7 @@
 
 mod backend;
 mod bait;
+mod bring;
 mod capture;
 mod certify;
 mod commands;

@@ -16,3 +16,5 @@ mod remove;
 mod sql;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod upper;
