@@ -161,6 +161,7 @@ mod tests {
             session: &protocol::SessionId::parse("s-1-ab").expect("valid"),
             workspace: Path::new("/srv/work"),
             tree: Path::new("/srv/tree"),
+            overlay: None,
             settings: &settings,
             identity: None,
             home: Path::new("/home/agent"),

@@ -223,6 +223,7 @@ mod tests {
             session: &session,
             workspace: Path::new("/srv/work"),
             tree: Path::new("/state/tree"),
+            overlay: None,
             settings: &settings,
             identity: None,
             home: Path::new("/home/agent"),

@@ -114,6 +114,11 @@ impl Folder {
                 Mount::Tmpfs { .. } | Mount::Device { .. } | Mount::Terminals | Mount::Proc => {
                     continue;
                 }
+                Mount::Overlay { target, .. } => {
+                    return Err(LaunchError::Fault(format!(
+                        "a container works in a copy, and `{target}` is an overlay"
+                    )));
+                }
                 Mount::Link { target, .. } => {
                     return Err(LaunchError::Fault(format!(
                         "a container's view has no links, and `{target}` is one"
