@@ -298,27 +298,21 @@ mod docker {
         };
         let place = Place::new();
         let door = Door::at(&place.root().join("engine.sock"), broken);
-        let done = call(
-            &place,
-            Some(&door.host()),
-            "bash",
-            &json!({ "command": "true" }),
-            &[],
-        );
+        let mut command = place.command(["tools", "call", "bash", "--input"]);
+        command.arg(json!({ "command": "true" }).to_string());
+        command.arg("--workspace").arg(place.work()).args(CONTAINED);
+        command.env("DOCKER_HOST", door.host());
+        let live = Live::start(command);
+        let mine = format!("label=provost.supervisor.pid={}", live.pid());
+        let done = live.wait(LONGEST);
         refused(
             &done,
             77,
             &["no space is left on its disk", "docker system df"],
         );
-        let all = docker(&[
-            "ps",
-            "-aq",
-            "--filter",
-            "label=provost.session",
-            "--filter",
-            "status=created",
-        ]);
-        assert_eq!(all.as_deref(), Some(""), "made and never started");
+        // Other tests' containers come and go meanwhile.
+        let left = docker(&["ps", "-aq", "--filter", &mine]);
+        assert_eq!(left.as_deref(), Some(""), "made and never started");
     }
 
     /// DK-012: an engine that never answers costs a bounded time.
@@ -415,10 +409,9 @@ mod docker {
             [],
             "without the engine nothing runs on"
         );
-        assert!(has_container(&session), "nobody could remove it");
         let swept = call(&place, None, "bash", &json!({ "command": "true" }), &[]);
         assert_eq!(swept.code, Some(0), "{swept}");
-        assert!(swept.stderr.contains("removed 1 container"), "{swept}");
+        // By this start, or by another test's: whoever starts next.
         assert!(!has_container(&session));
     }
 
