@@ -46,16 +46,19 @@ pub(super) fn run(command: ProvidersCommand, keys: &Keys) -> Result<ExitCode, Fa
 }
 
 /// Where a provider's key comes from, or why there is none.
-fn key(row: &Row, keys: &Keys, places: &Places) -> Result<String, String> {
+fn key(row: &Row, keys: &Keys, places: &Places) -> Result<KeySource, String> {
     let taken = super::keys::take(&mut Vault::new(), row, places, keys);
-    match taken {
-        Ok(KeySource::File(file)) => Ok(format!("file {}", file.display())),
-        Ok(KeySource::Systemd(file)) => Ok(format!("credential {}", file.display())),
-        Ok(KeySource::Environment(name)) => Ok(format!("variable {name}")),
-        Ok(KeySource::Elsewhere(words)) => Ok(words),
-        Ok(KeySource::HandOver) => Ok("handed over".into()),
-        Ok(KeySource::None) => Ok("none needed".into()),
-        Err(error) => Err(error.to_string()),
+    taken.map_err(|error| error.to_string())
+}
+
+fn in_words(source: &KeySource) -> String {
+    match source {
+        KeySource::File(file) => format!("file {}", file.display()),
+        KeySource::Systemd(file) => format!("credential {}", file.display()),
+        KeySource::Environment(name) => format!("variable {name}"),
+        KeySource::Elsewhere(words) => words.clone(),
+        KeySource::HandOver => "handed over".into(),
+        KeySource::None => "none needed".into(),
     }
 }
 
@@ -67,7 +70,13 @@ fn list(config: &Config, keys: &Keys, places: &Places, json: bool) -> Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     for (row, key) in rows {
-        let key = if key.is_ok() { "key" } else { "-" };
+        let key = match key {
+            Ok(KeySource::None) => "free",
+            // An account of this machine may be there; only a call can tell.
+            Ok(KeySource::Elsewhere(_)) => "host",
+            Ok(_) => "key",
+            Err(_) => "-",
+        };
         output::out(&format!(
             "{:<21} {:<17} {key:<4} {}\n",
             row.name,
@@ -75,18 +84,20 @@ fn list(config: &Config, keys: &Keys, places: &Places, json: bool) -> Result<Exi
             row.base_url.as_deref().unwrap_or("-")
         ));
     }
-    output::err("key: one is here, or none is needed; more: provost providers show NAME\n");
+    output::err(
+        "key: one is here; host: by this machine's own account; more: provost providers show NAME\n",
+    );
     Ok(ExitCode::SUCCESS)
 }
 
-fn row_json(row: &Row, key: &Result<String, String>) -> Value {
+fn row_json(row: &Row, key: &Result<KeySource, String>) -> Value {
     let address = row.address(&row.speech(""));
     json!({
         "name": row.name,
         "dialect": row.dialect.as_str(),
         "base_url": address.as_deref().ok(),
         "auth": row.auth.as_str(),
-        "key": key.as_deref().ok(),
+        "key": key.as_ref().ok().map(in_words),
         "key_env": row.key_env,
         "missing": address.as_ref().err().or(key.as_ref().err()),
     })
@@ -134,7 +145,10 @@ fn show(
         ("dialect", row.dialect.as_str().to_owned()),
         ("address", address.unwrap_or_else(|missing| missing)),
         ("auth", row.auth.as_str().to_owned()),
-        ("key", key.unwrap_or_else(|missing| missing)),
+        (
+            "key",
+            key.map_or_else(|missing| missing, |source| in_words(&source)),
+        ),
     ];
     for (name, value) in lines {
         output::out(&format!("{name:<9} {}\n", escape(&value, false)));
@@ -190,9 +204,10 @@ fn test(
         ));
     }
     let rows: Vec<&Row> = if provider.is_empty() {
+        // Whether this machine has an account of its own somewhere is not asked without being named.
         let with_key = |row: &&Row| {
             let found = key(row, keys, places);
-            found.is_ok_and(|from| from != "none needed") && row.name != "script"
+            found.is_ok_and(|from| !matches!(from, KeySource::None | KeySource::Elsewhere(_)))
         };
         config.rows().filter(with_key).collect()
     } else {
