@@ -46,7 +46,7 @@ demo: build ## A scripted session, a dozen attacks, and how each is refused
 	PROVOST=$(TARGET)/release/provost LOAD_SQL=$(TARGET)/release/examples/load_sql examples/demo.sh
 
 bench: build ## Measure against the peers; writes target/bench/report.json
-	$(CARGO) run -q -p provost-tests --bin bench -- $(TARGET)/release/provost $(TARGET)/bench/report.json
+	$(CARGO) run -q --release -p provost-tests --bin bench -- $(TARGET)/release/provost $(TARGET)/bench/report.json
 
 fuzz-smoke: ## Fuzz each decoder of a stranger's bytes for FUZZ_SECONDS (60) from FUZZ_SEED (1)
 	$(CARGO) run -q -p provost-tests --bin fuzz -- --seconds $(or $(FUZZ_SECONDS),60) \

@@ -7,8 +7,11 @@
 
 mod action;
 pub mod address;
+pub mod cases;
+pub mod compare;
 pub mod evaluate;
 mod glob;
+pub mod import;
 mod mode;
 pub mod normalise;
 pub mod parse;
@@ -20,6 +23,7 @@ mod resolve;
 pub mod safety;
 pub mod shell;
 pub mod sql;
+pub mod suggest;
 pub mod tools;
 mod verdict;
 

@@ -7,7 +7,7 @@ use policies::{
     Layer, LayerName, Mode, Policy, Rule, Run, Switch, ViewPath, WorkspaceMode,
     evaluate::{evaluate, evaluate_planning},
     parse::{Source, load},
-    shell,
+    shell, suggest,
     tools::Tool,
 };
 use proptest::prelude::*;
@@ -339,6 +339,20 @@ proptest! {
         wider.layers.push(Layer { name, sources: vec![], rules: vec![allow] });
         if judge(&policy, Mode::OnRequest, &action) == Decision::Deny {
             prop_assert_eq!(judge(&wider, Mode::OnRequest, &action), Decision::Deny);
+        }
+    }
+
+    #[test]
+    fn a_suggested_rule_matches_its_own_action_and_lowers_no_deny(policy in policy(), action in action(), other in action()) {
+        let found = suggest::suggest(&policy, Mode::OnRequest, std::slice::from_ref(&action), &facts());
+        let mut wider = policy.clone();
+        suggest::add(&mut wider, &found.rules);
+        if !found.rules.is_empty() {
+            prop_assert_eq!(judge(&policy, Mode::OnRequest, &action), Decision::Ask);
+            prop_assert_eq!(judge(&wider, Mode::OnRequest, &action), Decision::Allow);
+        }
+        if judge(&policy, Mode::OnRequest, &other) == Decision::Deny {
+            prop_assert_eq!(judge(&wider, Mode::OnRequest, &other), Decision::Deny);
         }
     }
 

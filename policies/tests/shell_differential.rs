@@ -366,6 +366,74 @@ fn bash_starts_nothing_of_the_corpus_that_is_not_listed() {
     );
 }
 
+/// Lines of a developer's day, from two lists; what would touch more than the empty folder is left
+/// out, because these run. A login shell runs the host's own profile, which is no part of the line.
+fn usual() -> Vec<String> {
+    let day = include_str!("corpus/ordinary.txt").lines();
+    let made = include_str!("corpus/usual.txt").lines();
+    let reaches = [
+        "kill", "/tmp", "/usr", "/etc", "/var", "/opt", "~", "HOME", "mktemp", "watch ",
+    ];
+    day.map(|line| line.replace('␤', "\n"))
+        .chain(made.map(|line| line.replace('⏎', "\n")))
+        .filter(|line| !reaches.iter().any(|place| line.contains(place)))
+        .collect()
+}
+
+#[test]
+fn usual_lines_are_understood() {
+    let lines = usual();
+    assert!(
+        corpus().len() + lines.len() >= 2_000,
+        "{} lines",
+        lines.len()
+    );
+    let doubted: Vec<String> = lines
+        .iter()
+        .filter_map(|line| read(line).doubt.map(|doubt| format!("{line:?}: {doubt}")))
+        .collect();
+    assert!(
+        doubted.len() * 20 <= lines.len(),
+        "{} of {} doubted:\n{}",
+        doubted.len(),
+        lines.len(),
+        doubted.join("\n")
+    );
+}
+
+#[test]
+fn bash_starts_nothing_of_usual_lines_that_is_not_listed() {
+    const BENCHES: usize = 4;
+    let lines = usual();
+    let share = lines.len().div_ceil(BENCHES);
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let runs: Vec<_> = lines
+            .chunks(share)
+            .enumerate()
+            .map(|(number, lines)| {
+                scope.spawn(move || -> Vec<String> {
+                    let Some(bench) = Bench::new(&format!("usual{number}")) else {
+                        return Vec::new();
+                    };
+                    let judged = lines
+                        .iter()
+                        .filter_map(|line| bench.judge(line, &read(line)));
+                    judged.collect()
+                })
+            })
+            .collect();
+        runs.into_iter()
+            .flat_map(|run| run.join().unwrap())
+            .collect()
+    });
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
 #[test]
 fn the_comparison_itself_can_fail() {
     let Some(bench) = Bench::new("sabotage") else {

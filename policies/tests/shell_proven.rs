@@ -124,6 +124,48 @@ mod tests {
             "git -C sub status",
             "git --version",
             "python3 --version",
+            "sed -n 1p f",
+            "sed -n '10,20p' src/lib.rs",
+            "sed -n '1,50p;60q' f",
+            "sed -n '/^fn main/,/^}/p' f",
+            "sed -n '$p' f",
+            "sed -n -e 1p -e 3p f",
+            "sed 5q f",
+            "sed '1d;$d' f",
+            "free -m",
+            "uptime",
+            "lscpu",
+            "hostname",
+            "hostname -f",
+            "pgrep -fl node",
+            "nm -C lib.a",
+            "readelf -h x",
+            "objdump -d x",
+            "base64 -w0 f",
+            "base64 -d f",
+            "expr 1 + 2",
+            "dpkg -l",
+            "dpkg -L bash",
+            "rpm -qa",
+            "git grep -n TODO",
+            "git grep -e x --and -e y -- '*.rs'",
+            "git for-each-ref --sort=-committerdate --format='%(refname)' refs/heads",
+            "git show-ref --heads",
+            "git count-objects -vH",
+            "git check-ignore -v f",
+            "git merge-base main HEAD",
+            "git merge-base --fork-point main",
+            "git symbolic-ref --short HEAD",
+            "git worktree list --porcelain",
+            "git notes show HEAD",
+            "git config get user.name",
+            "git config list --show-origin",
+            "git cherry main",
+            "git name-rev HEAD",
+            "git range-diff main...a main...b",
+            "git bundle verify x",
+            "git diff-index HEAD",
+            "git var GIT_AUTHOR_IDENT",
             "cd src && git diff --name-only | head -30",
         ] {
             assert!(proven(line), "{line:?} is a read: {:?}", read(line));
@@ -200,7 +242,46 @@ mod tests {
             "printf -v x y",
             "less f",
             "tee f",
-            "sed -n 1p f",
+            "sed s/a/b/ f",
+            "sed -n '1w x' f",
+            "sed -n '1,5w p' f",
+            "sed -n 1p -i f",
+            "sed -i 1d f",
+            "sed -n '/x/e' f",
+            "sed -n -f x f",
+            "sed 'r x' f",
+            "sed $x f",
+            "sed -n $x f",
+            "hostname x",
+            "nm --plugin x f",
+            "dpkg -i x.deb",
+            "dpkg -r x",
+            "rpm -i x",
+            "rpm -q --pipe sh x",
+            "rpm -e x",
+            "git grep -O x y",
+            "git grep -Ox y",
+            "git grep --open-files-in-pager=sh y",
+            "git grep --textconv x",
+            "git worktree add x",
+            "git notes add",
+            "git symbolic-ref HEAD refs/heads/x",
+            "git symbolic-ref -d HEAD",
+            "git bundle create x HEAD",
+            "git bundle unbundle x",
+            "git config set a b",
+            "git config unset a",
+            "git config edit",
+            "git update-ref x y",
+            "git ls-remote",
+            "git archive HEAD",
+            "git hash-object -w f",
+            "git gc",
+            "git fsck --lost-found",
+            "git submodule update",
+            "git apply x",
+            "git am x",
+            "git help log",
             "awk 1 f",
             "cp a b",
             "touch x",
@@ -276,17 +357,20 @@ mod tests {
     }
 
     #[test]
-    fn about_forty_five_programs_have_a_table() {
+    fn more_than_seventy_programs_have_a_table() {
         let programs = "ls cat head tail wc grep egrep fgrep rg find sort uniq cut tr diff cmp stat file du \
             df pwd echo printf true false test basename dirname realpath readlink which type id whoami uname \
             date env printenv sha256sum md5sum cksum od xxd hexdump strings nl tac rev comm join paste column \
-            tree jq";
+            tree jq cmp egrep fgrep sha1sum sha512sum b2sum sha224sum sha384sum sum expand fold ps groups \
+            arch tty sleep nproc free uptime lscpu lsblk vmstat who users w logname locale getconf cal factor \
+            hostname pgrep pidof nm size readelf objdump base64 base32 expr numfmt tsort fmt pr look dpkg \
+            dpkg-query exit type";
+        assert!(programs.split_whitespace().count() >= 70);
         for program in programs.split_whitespace() {
             assert!(proven(program), "{program}");
             assert!(
                 !proven(&format!("{program} --no-such-option-here=x"))
-                    || "echo printf test true false \
-                pwd basename dirname which type whoami"
+                    || "echo printf test true false pwd basename dirname which type whoami sleep nproc exit"
                         .contains(program),
                 "{program}"
             );

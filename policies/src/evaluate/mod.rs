@@ -14,6 +14,7 @@ mod outputs;
 mod pattern;
 mod speak;
 mod subject;
+mod trail;
 
 use protocol::bounds;
 
@@ -21,6 +22,7 @@ pub(crate) use pattern::{example_matches, host_contains, rule_contains};
 pub(crate) use subject::folders;
 
 pub use moded::evaluate_planning;
+pub use trail::{Step, enforcement, trail};
 
 use crate::{
     Action, Category, Decision, Facts, Mode, PartVerdict, Policy, Stage, Verdict,

@@ -120,7 +120,8 @@ fn version(top: &Section<'_, '_>, faults: &mut Faults<'_>) {
     }
 }
 
-fn mode(word: &At<String>, faults: &mut Faults<'_>) -> Option<Mode> {
+/// The mode of a word.
+pub(crate) fn mode(word: &At<String>, faults: &mut Faults<'_>) -> Option<Mode> {
     let found = Mode::parse(&word.value);
     if found.is_none() {
         let known = Mode::ALL.map(Mode::as_str);

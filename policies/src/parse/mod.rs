@@ -12,6 +12,12 @@ mod tests;
 mod tighten;
 mod units;
 
+pub(crate) use draft::mode as mode_word;
+#[cfg(test)]
+pub(crate) use rules::command as command_pattern;
+pub(crate) use rules::verdict as decision_word;
+pub(crate) use section::{At, Faults, Section, document};
+
 use protocol::bounds;
 
 use crate::{Layer, LayerName, Mode, Policy};

@@ -79,9 +79,11 @@ fn one(
     let tool = section
         .text("tool", faults)
         .filter(|tool| check_tool(tool, faults));
-    let verdict = section
-        .text("verdict", faults)
-        .and_then(|word| verdict(&word, faults));
+    let verdict = section.text("verdict", faults).and_then(|word| {
+        let decision = verdict(&word, faults)?;
+        fits_layer(decision, &word, faults);
+        Some(decision)
+    });
     let reason = section.text("reason", faults);
     if let Some(reason) = &reason {
         sentence(reason, "reason", faults);
@@ -149,24 +151,27 @@ fn check_tool(tool: &At<String>, faults: &mut Faults<'_>) -> bool {
     false
 }
 
-fn verdict(word: &At<String>, faults: &mut Faults<'_>) -> Option<Decision> {
-    let decision = match word.value.as_str() {
-        "allow" => Decision::Allow,
-        "ask" => Decision::Ask,
-        "deny" => Decision::Deny,
-        other => {
-            let message = format!("a verdict cannot be `{}`", cut(other));
-            let help = Some(suggestion(other, &["allow", "ask", "deny"]));
-            faults.add(&word.span, message, help);
-            return None;
-        }
-    };
+/// The verdict of a word.
+pub(crate) fn verdict(word: &At<String>, faults: &mut Faults<'_>) -> Option<Decision> {
+    let known = [Decision::Allow, Decision::Ask, Decision::Deny];
+    let found = known
+        .into_iter()
+        .find(|decision| decision.as_str() == word.value);
+    if found.is_none() {
+        let message = format!("a verdict cannot be `{}`", cut(&word.value));
+        let help = Some(suggestion(&word.value, &known.map(Decision::as_str)));
+        faults.add(&word.span, message, help);
+    }
+    found
+}
+
+/// What the layer of the file may say.
+fn fits_layer(decision: Decision, word: &At<String>, faults: &mut Faults<'_>) {
     if decision == Decision::Allow && !faults.source.layer.is_outer() {
         let message = "a rule of the workspace, the session or a sub-agent says only ask or deny";
         let help = "say it in a policy of yours: `--policy FILE`".to_owned();
         faults.add(&word.span, message, Some(help));
     }
-    Some(decision)
 }
 
 /// Reasons are shown to people and to the model: one line, no character that hides.
@@ -234,7 +239,7 @@ fn condition(section: &Section<'_, '_>, faults: &mut Faults<'_>) -> (Condition, 
 }
 
 /// Splits a command pattern into words; what only a shell could read is refused.
-pub(super) fn command(text: &str) -> Result<CommandPattern, String> {
+pub(crate) fn command(text: &str) -> Result<CommandPattern, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;

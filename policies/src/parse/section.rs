@@ -10,29 +10,35 @@ use toml::{
 use super::{Diagnostic, Source, caret};
 
 /// A byte span of the source.
-pub(super) type Span = Range<usize>;
+pub(crate) type Span = Range<usize>;
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct At<T> {
+pub(crate) struct At<T> {
     /// The value.
-    pub(super) value: T,
+    pub(crate) value: T,
     /// Its place.
-    pub(super) span: Span,
+    pub(crate) span: Span,
 }
 
 /// The faults found in one file so far.
 #[derive(Debug)]
-pub(super) struct Faults<'a> {
+pub(crate) struct Faults<'a> {
     /// The file.
-    pub(super) source: &'a Source,
+    pub(crate) source: &'a Source,
     /// What was found.
-    pub(super) list: Vec<Diagnostic>,
+    pub(crate) list: Vec<Diagnostic>,
 }
 
 impl Faults<'_> {
+    /// File and line of a span.
+    pub(crate) fn place(&self, span: &Span) -> String {
+        let (line, _) = caret::locate(&self.source.text, span.start);
+        format!("{}:{line}", self.source.name)
+    }
+
     /// Notes a fault.
-    pub(super) fn add(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
+    pub(crate) fn add(&mut self, span: &Span, message: impl Into<String>, help: Option<String>) {
         self.list
             .push(caret::diagnostic(self.source, span.clone(), message, help));
     }
@@ -40,7 +46,7 @@ impl Faults<'_> {
 
 /// A table whose keys are all known.
 #[derive(Debug)]
-pub(super) struct Section<'t, 's> {
+pub(crate) struct Section<'t, 's> {
     table: &'t DeTable<'s>,
     /// How messages name it: `` `[limits]` ``.
     name: String,
@@ -48,7 +54,7 @@ pub(super) struct Section<'t, 's> {
 
 impl<'t, 's> Section<'t, 's> {
     /// Looks through a table: each key that is not in `known` is a fault.
-    pub(super) fn new(
+    pub(crate) fn new(
         table: &'t DeTable<'s>,
         name: impl Into<String>,
         known: &[&str],
@@ -73,7 +79,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// Where the key stands, if it does.
-    pub(super) fn key(&self, key: &str) -> Option<Span> {
+    pub(crate) fn key(&self, key: &str) -> Option<Span> {
         self.entry(key).map(|(span, _, _)| span)
     }
 
@@ -82,7 +88,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// A string.
-    pub(super) fn text(&self, key: &str, faults: &mut Faults<'_>) -> Option<At<String>> {
+    pub(crate) fn text(&self, key: &str, faults: &mut Faults<'_>) -> Option<At<String>> {
         let (_, value, span) = self.entry(key)?;
         if let DeValue::String(text) = value {
             return Some(At {
@@ -95,7 +101,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// A whole number above zero.
-    pub(super) fn count(&self, key: &str, faults: &mut Faults<'_>) -> Option<At<u64>> {
+    pub(crate) fn count(&self, key: &str, faults: &mut Faults<'_>) -> Option<At<u64>> {
         let (_, value, span) = self.entry(key)?;
         if let DeValue::Integer(number) = value {
             let parsed = u64::from_str_radix(&number.as_str().replace('_', ""), number.radix());
@@ -108,7 +114,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// A number above zero.
-    pub(super) fn amount(&self, key: &str, faults: &mut Faults<'_>) -> Option<At<f64>> {
+    pub(crate) fn amount(&self, key: &str, faults: &mut Faults<'_>) -> Option<At<f64>> {
         let (_, value, span) = self.entry(key)?;
         let parsed = match value {
             DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
@@ -123,7 +129,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// A list of strings; one string stands for a list of one.
-    pub(super) fn texts(&self, key: &str, faults: &mut Faults<'_>) -> Option<Vec<At<String>>> {
+    pub(crate) fn texts(&self, key: &str, faults: &mut Faults<'_>) -> Option<Vec<At<String>>> {
         let (_, value, span) = self.entry(key)?;
         let items = match value {
             DeValue::String(text) => {
@@ -154,7 +160,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// A table.
-    pub(super) fn table(
+    pub(crate) fn table(
         &self,
         key: &str,
         known: &[&str],
@@ -169,7 +175,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// A list of tables.
-    pub(super) fn tables(
+    pub(crate) fn tables(
         &self,
         key: &str,
         known: &[&str],
@@ -201,7 +207,7 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// All keys with their strings, for tables whose keys are names.
-    pub(super) fn named(&self, faults: &mut Faults<'_>) -> Vec<(At<String>, At<String>)> {
+    pub(crate) fn named(&self, faults: &mut Faults<'_>) -> Vec<(At<String>, At<String>)> {
         let mut pairs = Vec::new();
         for (key, value) in self.table {
             let name = At {
@@ -226,7 +232,7 @@ impl<'t, 's> Section<'t, 's> {
 }
 
 /// Parses a document; what TOML itself finds wrong are faults.
-pub(super) fn document<'s>(text: &'s str, faults: &mut Faults<'_>) -> Spanned<DeTable<'s>> {
+pub(crate) fn document<'s>(text: &'s str, faults: &mut Faults<'_>) -> Spanned<DeTable<'s>> {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let message: String = error.message().lines().collect::<Vec<_>>().join(", ");
@@ -240,7 +246,7 @@ pub(super) fn document<'s>(text: &'s str, faults: &mut Faults<'_>) -> Spanned<De
 }
 
 /// A word of the file for a message.
-pub(super) fn cut(word: &str) -> String {
+pub(crate) fn cut(word: &str) -> String {
     word.chars()
         .take(60)
         .flat_map(|c| c.escape_debug())
@@ -248,7 +254,7 @@ pub(super) fn cut(word: &str) -> String {
 }
 
 /// "did you mean …", or the whole list.
-pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
+pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     let near = known
         .iter()
         .map(|candidate| (distance(word, candidate), *candidate))

@@ -77,6 +77,7 @@ fn bench(provost: &Path, report: &Path) -> Result<String, Failed> {
     let bare = Figure::of("bare fork+exec of true", bare);
     let command = Figure::of("one command in a session: bash -c true", landlock);
     let shell = Figure::of("bare fork+exec of bash -c true", shell);
+    let judged = Figure::of("1,000 verdicts on a line of 100 bytes", verdicts()?);
 
     let mut table = format!("{:<52} {:>9} {:>9}\n", "what", "p50 ms", "p95 ms");
     let figures: Vec<&Figure> = [
@@ -85,6 +86,7 @@ fn bench(provost: &Path, report: &Path) -> Result<String, Failed> {
         Some(&bare),
         Some(&command),
         Some(&shell),
+        Some(&judged),
     ]
     .into_iter()
     .flatten()
@@ -152,6 +154,38 @@ fn contained(provost: &Path, place: &Path, script: &Path) -> Result<Option<[Figu
         Figure::of("docker: the engine's create, start, wait, remove", plain),
         Figure::of("docker: one command in a session: bash -c true", inside),
     ]))
+}
+
+/// A verdict on a usual line of 100 bytes, reading included, under the default profile: a thousand a time.
+fn verdicts() -> Result<Vec<Duration>, Failed> {
+    const LINE: &str = "cd src && grep -rn --include='*.rs' 'fn main' . | sort -u | head -n 9 > ../target/m.txt 2>&1 || true";
+    let source = policies::parse::profile_source("default").ok_or("no default profile")?;
+    let policy = policies::parse::load(&[source], &|_| None)
+        .map_err(|_| "the default profile does not load")?;
+    let facts = policies::Facts {
+        workspace: "/srv/app".into(),
+        home: "/home/u".into(),
+        system: vec!["/usr".into()],
+        interactive: true,
+    };
+    let mut took = Vec::new();
+    for _ in 0..STARTS + WARM {
+        let began = Instant::now();
+        for _ in 0..1_000 {
+            let action = policies::Action::Run(policies::Run {
+                line: LINE.to_owned(),
+                reading: policies::shell::read(LINE),
+                timeout_s: 120,
+                background: false,
+                stdin: None,
+            });
+            let verdict =
+                policies::evaluate::evaluate(&policy, policies::Mode::OnRequest, &action, &facts);
+            std::hint::black_box(&verdict);
+        }
+        took.push(began.elapsed());
+    }
+    Ok(took)
 }
 
 struct Figure {

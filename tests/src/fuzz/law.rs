@@ -1,7 +1,8 @@
 //! The readers of the law: a shell line, a query, a tool's input, a policy file.
 
 use policies::{
-    LayerName,
+    LayerName, address, cases,
+    import::{Origin, import},
     parse::{self, Source},
     shell, sql,
     tools::{self, Tool},
@@ -97,4 +98,56 @@ pub(super) fn policy_file(bytes: &[u8]) -> Said {
         }
     }
     Some(said)
+}
+
+/// A file of cases: every fault has a place in it.
+pub(super) fn cases_file(bytes: &[u8]) -> Said {
+    let source = Source {
+        name: "fuzz.cases.toml".to_owned(),
+        text: String::from_utf8_lossy(bytes).into_owned(),
+        layer: LayerName::User,
+    };
+    match cases::read(&source) {
+        Ok(found) => {
+            assert!(
+                !found.cases.is_empty(),
+                "a file without a case tests nothing"
+            );
+            Some(format!("ok {}", found.cases.len().min(4)))
+        }
+        Err(faults) => {
+            let first = faults.first().map(|fault| gist(&fault.message));
+            Some(format!("{} {first:?}", faults.len().min(4)))
+        }
+    }
+}
+
+/// Another agent's rules: whatever they say, what comes of them is a policy that loads.
+pub(super) fn imported(bytes: &[u8]) -> Said {
+    let text = String::from_utf8_lossy(bytes);
+    let mut said = String::new();
+    for origin in Origin::ALL {
+        match import(origin, &text, "fuzz") {
+            Ok(found) => {
+                let source = Source {
+                    name: "imported.toml".to_owned(),
+                    text: found.policy,
+                    layer: LayerName::User,
+                };
+                let loaded = parse::load(&[source], &parse::profile_source);
+                assert!(loaded.is_ok(), "an imported policy that does not load");
+                said.push_str(&format!("ok {} ", found.left.len().min(4)));
+            }
+            Err(why) => said.push_str(&format!("{} ", gist(&why))),
+        }
+    }
+    Some(said)
+}
+
+/// An address, as a host and as a URL.
+pub(super) fn host(bytes: &[u8]) -> Said {
+    let text = String::from_utf8_lossy(bytes);
+    let spelling = address::of_host(&text);
+    let url = address::host_of_url(&text).map(|(host, plain)| (address::of_host(&host), plain));
+    Some(format!("{spelling:?} {url:?}"))
 }

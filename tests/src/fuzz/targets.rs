@@ -56,6 +56,9 @@ pub const TARGETS: &[Target] = &[
     Target::new("answer-ollama", |bytes| {
         wire::answer(Dialect::Ollama, bytes)
     }),
+    Target::new("cases-file", law::cases_file),
+    Target::new("imported-rules", law::imported),
+    Target::new("host", law::host),
 ];
 
 /// A target with a fault, for the test that the harness finds one.

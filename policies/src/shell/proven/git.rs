@@ -1,7 +1,7 @@
 //! git's reads: subcommands with the options that neither write, run a program nor reach a host.
 
+use super::accepts;
 use super::table::{Operands, Program};
-use super::{accepts, stays_operand};
 use crate::shell::Word;
 
 const NONE: Program = Program::NONE;
@@ -84,12 +84,60 @@ const LIST: Program = Program {
     operands: Operands::Most(0),
     ..NONE
 };
+/// `git config get NAME`, `git config list`.
+const CONFIG_VERB: Program = Program {
+    short: "lz",
+    value: "f",
+    long: "all regexp show-origin show-scope show-names name-only null local global system \
+            worktree includes type bool int path fixed-value value url",
+    long_value: "file default",
+    ..NONE
+};
 const CONFIG: Program = Program {
     short: "lz",
     value: "f",
     long: "get get-all get-regexp list show-origin show-scope name-only null local global \
             system worktree includes type bool int path",
     long_value: "file default",
+    ..NONE
+};
+
+/// Absent: `-O` and `--open-files-in-pager`, which start a program.
+const GREP: Program = Program {
+    short: "aIiwvhHEFGPnlLzocqprW",
+    value: "efmABC",
+    long: "cached untracked no-index no-exclude-standard exclude-standard text ignore-case \
+            word-regexp invert-match extended-regexp basic-regexp perl-regexp fixed-strings \
+            line-number files-with-matches name-only files-without-match null only-matching \
+            count color no-color break heading show-function function-context and or not \
+            all-match quiet recursive full-name column recurse-submodules",
+    long_value: "max-count max-depth threads after-context before-context context",
+    digits: true,
+    ..NONE
+};
+const REFS: Program = Program {
+    short: "dqs",
+    long: "format sort count points-at merged no-merged contains no-contains ignore-case head \
+            heads tags branches hash abbrev dereference verify exclude-existing shell perl \
+            python tcl color exists",
+    ..NONE
+};
+/// Plumbing that compares, names and counts.
+const PLUMBING: Program = Program {
+    short: "vqzHamns",
+    long: "verbose quiet stdin name-only refs all always tags exclude no-undefined non-matching \
+            no-index cached branch normalize allow-onelevel refspec-pattern human-readable \
+            current list more fork-point octopus is-ancestor topo-order date-order sparse independent merge-base no-name \
+            sha1-name topics reflog remotes porcelain creation-factor no-dual-color left-only \
+            right-only",
+    digits: true,
+    ..NONE
+};
+/// With a second operand it would write.
+const SYMBOLIC: Program = Program {
+    short: "q",
+    long: "quiet short recurse no-recurse",
+    operands: Operands::Most(1),
     ..NONE
 };
 
@@ -120,15 +168,26 @@ fn subcommand_reads(subcommand: &str, rest: &[Word]) -> bool {
     match subcommand {
         "status" => accepts(&STATUS, rest),
         "log" | "diff" | "show" | "rev-list" | "diff-tree" | "whatchanged" => accepts(&LOG, rest),
+        "grep" => accepts(&GREP, rest),
+        "diff-files" | "diff-index" | "range-diff" => accepts(&LOG, rest),
+        "for-each-ref" | "show-ref" => accepts(&REFS, rest),
+        "name-rev" | "cherry" | "count-objects" | "check-ignore" | "check-attr"
+        | "check-ref-format" | "check-mailmap" | "show-branch" | "merge-base" | "version"
+        | "get-tar-commit-id" | "var" | "patch-id" => accepts(&PLUMBING, rest),
+        "symbolic-ref" => accepts(&SYMBOLIC, rest),
+        "worktree" => first == Some("list") && accepts(&PLUMBING, behind),
+        "notes" => match first {
+            None => true,
+            Some("list" | "show") => accepts(&NONE, behind),
+            Some(_) => false,
+        },
+        "bundle" => matches!(first, Some("verify" | "list-heads")) && accepts(&PLUMBING, behind),
         "rev-parse" => accepts(&REV_PARSE, rest),
         "ls-files" | "ls-tree" => accepts(&LS_FILES, rest),
         "blame" | "annotate" => accepts(&BLAME, rest),
         "describe" => accepts(&DESCRIBE, rest),
         "cat-file" => accepts(&CAT_FILE, rest),
         "shortlog" => accepts(&SHORTLOG, rest),
-        "merge-base" => rest
-            .iter()
-            .all(|word| word.literal.is_some() || stays_operand(word)),
         "branch" | "tag" => accepts(&LIST, rest) || lists_by_pattern(rest),
         "remote" => match first {
             None => true,
@@ -151,6 +210,7 @@ fn subcommand_reads(subcommand: &str, rest: &[Word]) -> bool {
             Some("list" | "show") => accepts(&LOG, behind),
             _ => false,
         },
+        "config" if matches!(first, Some("get" | "list")) => accepts(&CONFIG_VERB, behind),
         "config" => {
             let reads = ["--get", "--get-all", "--get-regexp", "--list", "-l"];
             accepts(&CONFIG, rest)

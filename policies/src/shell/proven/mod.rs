@@ -42,6 +42,9 @@ pub fn is_proven_read(simple: &Simple) -> bool {
         "find" => find(&simple.args),
         "date" => date(&simple.args),
         "jq" => jq(&simple.args),
+        "sed" => sed(&simple.args),
+        "hostname" => simple.args.is_empty() || literal(&simple.args, "-f -s -i -I -d -A"),
+        "rpm" if !literal_first(&simple.args, 'q') => false,
         _ if only_version(&simple.args) => listed(table::VERSIONED, name),
         _ => table::find(name).is_some_and(|entry| accepts(entry, &simple.args)),
     }
@@ -88,6 +91,79 @@ fn stays_operand(word: &Word) -> bool {
 
 fn only_version(args: &[Word]) -> bool {
     matches!(args, [only] if only.literal.as_deref() == Some("--version"))
+}
+
+/// Whether each argument is one of the words of a list.
+fn literal(args: &[Word], list: &str) -> bool {
+    args.iter().all(|word| {
+        word.literal
+            .as_deref()
+            .is_some_and(|text| listed(list, text))
+    })
+}
+
+/// Whether the first argument is a group of letters that holds one of them.
+fn literal_first(args: &[Word], letter: char) -> bool {
+    args.first()
+        .and_then(|word| word.literal.as_deref())
+        .is_some_and(|text| text.starts_with('-') && text.contains(letter))
+}
+
+/// `sed -n '10,20p' FILE…`: scripts of plain addresses that print, skip or quit.
+fn sed(args: &[Word]) -> bool {
+    let mut script = false;
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        match word.literal.as_deref() {
+            Some("-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "--quiet" | "--silent") => {}
+            Some("-e" | "--expression") => {
+                if !words
+                    .next()
+                    .is_some_and(|next| next.literal.as_deref().is_some_and(prints))
+                {
+                    return false;
+                }
+                script = true;
+            }
+            Some(text) if text.starts_with('-') && text != "-" => return false,
+            Some(text) if !script => {
+                if !prints(text) {
+                    return false;
+                }
+                script = true;
+            }
+            Some(_) => {}
+            None if script && stays_operand(word) => {}
+            None => return false,
+        }
+    }
+    script
+}
+
+/// A script of sed that only prints: addresses of numbers, `$` and `/plain words/`, then `p`, `d`, `q`
+/// or `=`.
+fn prints(script: &str) -> bool {
+    script.split([';', '\n']).all(|command| {
+        let command = command.trim();
+        let Some(addresses) = command.strip_suffix(['p', 'd', 'q', '=']) else {
+            return command.is_empty();
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || " _-.:^$*#=<>@\"'{}()[]+?|".contains(c);
+        addresses
+            .trim_end_matches(['!', ' '])
+            .split(',')
+            .all(|address| {
+                let address = address.trim();
+                let number = address.trim_start_matches(['+', '~']);
+                address.is_empty()
+                    || address == "$"
+                    || number.bytes().all(|b| b.is_ascii_digit() || b == b'~')
+                    || address
+                        .strip_prefix('/')
+                        .and_then(|rest| rest.strip_suffix('/'))
+                        .is_some_and(|inside| inside.chars().all(plain))
+            })
+    })
 }
 
 /// Whether `args` hold nothing but accepted options and operands.

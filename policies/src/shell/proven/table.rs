@@ -90,6 +90,18 @@ pub(super) fn find(name: &str) -> Option<&'static Program> {
         "column" | "fold" | "expand" | "seq" => &COLUMN,
         "tree" => &TREE,
         "ps" => &PS,
+        "free" | "uptime" | "lscpu" | "lsblk" | "lsmem" | "vmstat" | "who" | "users" | "w"
+        | "logname" | "locale" | "getconf" | "cal" | "factor" | "hostid" | "lsb_release" => {
+            &MACHINE
+        }
+        "pgrep" | "pidof" | "lsof" => &PROCESSES,
+        "nm" | "size" | "readelf" | "objdump" | "c++filt" => &BINARY,
+        "base64" | "base32" => &ENCODE,
+        "sha224sum" | "sha384sum" => &SUM,
+        "expr" | "numfmt" | "tsort" | "fmt" | "pr" | "unexpand" | "look" | "dircolors" => &TEXT,
+        "dpkg" => &DPKG,
+        "dpkg-query" => &DPKG_QUERY,
+        "rpm" => &RPM,
         "command" => &COMMAND,
         "timeout" => &TIMEOUT,
         "nice" => &NICE,
@@ -337,5 +349,67 @@ const XARGS: Program = Program {
     long: "null no-run-if-empty verbose exit",
     long_value: "delimiter max-args max-chars max-procs",
     leading: true,
+    ..NONE
+};
+/// What a machine is and how it does. None of them writes; `w` and `who` read the accounts' file.
+const MACHINE: Program = Program {
+    short: "abcdefghiklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    value: "",
+    long: "human kilo mega giga bytes si total wide pretty since all json list output extended \
+            parse noheadings paths help short release description codename id",
+    ..NONE
+};
+const PROCESSES: Program = Program {
+    short: "acfilnoqstvwxzbPR",
+    value: "dguGUpPs",
+    long: "list-name list-full count exact full newest oldest inverse ignore-case help",
+    long_value: "delimiter pgroup group parent session terminal euid uid",
+    ..NONE
+};
+const BINARY: Program = Program {
+    short: "aAbBCdDfghHiIlnNopPrRsStTuVwxzW",
+    value: "jM",
+    long: "demangle dynamic defined-only undefined-only extern-only no-sort numeric-sort \
+            print-size size-sort reverse-sort line-numbers all headers file-header \
+            program-headers sections section-headers segments symbols syms relocs notes \
+            disassemble disassemble-all source full-contents wide format radix help",
+    long_value: "section",
+    ..NONE
+};
+const ENCODE: Program = Program {
+    short: "di",
+    value: "w",
+    long: "decode ignore-garbage help",
+    long_value: "wrap",
+    ..NONE
+};
+const TEXT: Program = Program {
+    short: "cstu",
+    value: "wpgl",
+    long: "to from suffix padding grouping header field delimiter invalid round format \
+            from-unit to-unit crown-margin split-only tagged-paragraph uniform-spacing help",
+    long_value: "width prefix goal",
+    digits: true,
+    open: true,
+    ..NONE
+};
+/// Its queries only.
+const DPKG: Program = Program {
+    short: "lLsSpC",
+    long: "list listfiles status search print-avail audit get-selections print-architecture \
+            print-foreign-architectures version help",
+    ..NONE
+};
+const DPKG_QUERY: Program = Program {
+    short: "lLsSpWc",
+    value: "f",
+    long: "list listfiles status search print-avail show control-list help",
+    long_value: "showformat",
+    ..NONE
+};
+/// `-q` and what narrows it; the other modes have their own letters.
+const RPM: Program = Program {
+    short: "qailcdRf",
+    long: "query all info list requires provides changelog whatprovides whatrequires qf",
     ..NONE
 };

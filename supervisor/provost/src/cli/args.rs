@@ -319,6 +319,9 @@ pub(crate) enum PolicyCommand {
         /// Mode [default: the policy's]
         #[arg(long, value_name = "M")]
         mode: Option<String>,
+        /// As before a person has approved the plan: what is no proven read is denied
+        #[arg(long)]
+        plan: bool,
         /// The workspace [default: the current folder]
         #[arg(long, value_name = "DIR")]
         workspace: Option<PathBuf>,
@@ -326,6 +329,63 @@ pub(crate) enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Run a policy's examples and every `*.cases.toml` beside it; 1 if a case does not hold
+    Test {
+        /// The file, or a shipped policy
+        file: PathBuf,
+        /// A further file of cases; may be given again
+        #[arg(long, value_name = "FILE")]
+        cases: Vec<PathBuf>,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell what policy B newly allows beside policy A
+    Diff {
+        /// Policy A, a name or file
+        #[arg(value_name = "A")]
+        before: String,
+        /// Policy B, a name or file
+        #[arg(value_name = "B")]
+        after: String,
+        /// Exit with 1 if B newly allows anything
+        #[arg(long)]
+        exit_code: bool,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Suggest the smallest rules that would not ask about recorded calls again
+    Suggest {
+        /// Calls, one object a line: {"tool":"bash","input":{"command":"git push"}}
+        calls: PathBuf,
+        /// The policy that asked
+        #[arg(long, value_name = "P", default_value = "default")]
+        policy: String,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Translate another agent's rules; what cannot be said is listed on standard error
+    Import {
+        /// What the file is
+        #[arg(long, value_enum)]
+        from: ImportFrom,
+        /// The file
+        file: PathBuf,
+        /// Name of the policy [default: imported]
+        #[arg(long)]
+        name: Option<String>,
+    },
+}
+
+/// What `provost policy import` reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImportFrom {
+    /// A settings.json with permissions
+    ClaudeSettings,
+    /// A .rules file with prefix_rule(…)
+    CodexRules,
 }
 
 /// `provost tools …`
