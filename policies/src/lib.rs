@@ -8,6 +8,7 @@
 mod action;
 pub mod address;
 pub mod cases;
+pub mod classify;
 pub mod compare;
 pub mod evaluate;
 mod glob;

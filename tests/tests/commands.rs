@@ -155,6 +155,67 @@ mod commands {
     }
 
     #[test]
+    fn policies_are_tested_compared_learned_and_imported() {
+        let place = Place::new();
+        let policy = place
+            .policy("version = 1\nname = \"mine\"\nextends = \"ci\"\n")
+            .display()
+            .to_string();
+        let folder = std::path::Path::new(&policy)
+            .parent()
+            .expect("a folder")
+            .to_owned();
+        let write = |name: &str, text: &str| -> String {
+            let file = folder.join(name);
+            std::fs::write(&file, text).expect("written");
+            file.display().to_string()
+        };
+        let cases = "version = 1\n[[case]]\ncommand = \"git push\"\nverdict = \"deny\"\nrule = \"no-push\"\n";
+        write("mine.cases.toml", cases);
+        let done = place.run(["policy", "test", &policy]);
+        assert_eq!(done.code, Some(0), "{done}");
+        assert!(done.stdout.contains("1 of 1 case(s) hold"), "{done}");
+        let wrong = write("wrong.txt", &cases.replace("deny", "allow"));
+        let done = place.run(["policy", "test", &policy, "--cases", &wrong, "--json"]);
+        assert_eq!(done.code, Some(1), "{done}");
+        assert!(done.stdout.contains("wanted allow"), "{done}");
+        let broken = write("broken.txt", "version = 1\n[[case]]\ncomand = \"x\"\n");
+        let done = place.run(["policy", "test", &policy, "--cases", &broken]);
+        assert_eq!(done.code, Some(78), "{done}");
+        assert!(done.stderr.contains("unknown key `comand`"), "{done}");
+
+        let done = place.run(["policy", "diff", "ci", "default", "--exit-code"]);
+        assert_eq!(done.code, Some(1), "{done}");
+        assert!(done.stdout.contains("never → onRequest"), "{done}");
+        let done = place.run(["policy", "diff", "ci", &policy, "--exit-code"]);
+        assert_eq!(done.code, Some(0), "{done}");
+
+        let calls = write(
+            "calls.jsonl",
+            "{\"tool\":\"bash\",\"input\":{\"command\":\"git push origin main\"}}\n",
+        );
+        let done = place.run(["policy", "suggest", &calls]);
+        assert_eq!(done.code, Some(0), "{done}");
+        assert!(
+            done.stdout.contains("command = [\"git push origin main\"]"),
+            "{done}"
+        );
+
+        let settings = write(
+            "settings.json",
+            "{\"permissions\":{\"deny\":[\"Bash(curl:*)\",\"WebSearch\"]}}",
+        );
+        let done = place.run(["policy", "import", "--from", "claude-settings", &settings]);
+        assert_eq!(done.code, Some(0), "{done}");
+        assert!(done.stderr.contains("WebSearch"), "{done}");
+        let imported = write("imported.toml", &done.stdout);
+        let done = place.run(["policy", "check", &imported]);
+        assert_eq!(done.code, Some(0), "{done}");
+        let done = place.run(["policy", "import", "--from", "codex-rules", &settings]);
+        assert_eq!(done.code, Some(78), "{done}");
+    }
+
+    #[test]
     fn tools_are_listed_with_closed_schemas() {
         let place = Place::new();
         let done = place.run(["tools", "list", "--json"]);

@@ -77,7 +77,14 @@ fn command(simple: &Simple) -> Option<(Decision, &'static str, String)> {
     let by_host = hosts(simple)
         .into_iter()
         .filter_map(|named| {
-            judge(&named.host, named.plain).map(|(decision, why)| (decision, why, named.text))
+            // `0.5` is a time; `0` is a number.
+            let number = named.host.parse::<f32>().is_ok() && named.host.starts_with('0');
+            if !named.url && number {
+                return None;
+            }
+            let (decision, why) = judge(&named.host, named.plain)?;
+            let far = of_host(&named.host).reach == Reach::Public;
+            (named.url || !far).then_some((decision, why, named.text))
         })
         .reduce(|a, b| if b.0 > a.0 { b } else { a });
     if by_host
@@ -150,6 +157,12 @@ mod tests {
                 ("curl http://app.lvh.me/", ask),
                 ("curl 'http://evil.test\\@good.test/'", ask),
                 ("curl http:///evil.test/", ask),
+                ("git clone http://169.254.169.254/x", deny),
+                ("git clone http://10.0.0.1/r.git", ask),
+                ("git clone git@10.0.0.1:r.git", ask),
+                ("git remote add x ssh://192.168.1.1/r", ask),
+                ("https_proxy=http://10.0.0.1:80 curl https://x.test", ask),
+                ("curl -s 127.1", ask),
                 ("node -e \"fetch('http://10.0.0.1/')\"", ask),
                 (
                     "python3 -c \"import socket; socket.create_connection(('10.0.0.1', 80))\"",
@@ -175,6 +188,13 @@ mod tests {
                 "head -c 2130706433 x",
                 "sleep 3232235777",
                 "dig example.com @8.8.8.8",
+                "curl --max-time 2.5 https://example.com",
+                "curl -m 10.5 https://example.com",
+                "ping -i 0.5 example.com",
+                "redis-cli -n 0 get x",
+                "git log --grep 10.0.0.1",
+                "git commit -m 'use http://10.0.0.1/'",
+                "git push origin main",
             ],
         );
     }

@@ -167,8 +167,7 @@ pub(super) const ASKING: &[&str] = &[
 /// Programs whose arguments are text, or that only look whether something is there.
 pub(super) const SPEAKERS: &[&str] = &[
     "echo", "printf", "test", "[", "[[", "true", "false", ":", "which", "type", "basename",
-    "dirname", "grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "git", "jq",
-    "yq",
+    "dirname", "grep", "egrep", "fgrep", "rg", "ag", "ack", "sed", "awk", "gawk", "jq", "yq",
 ];
 
 /// One host that a command names.
@@ -180,6 +179,37 @@ pub(super) struct Named {
     pub(super) host: String,
     /// Whether the text says one host to everybody.
     pub(super) plain: bool,
+    /// Whether it is an address with a scheme, and no word that could be something else.
+    pub(super) url: bool,
+}
+
+/// git's subcommands that name other machines.
+const GIT_REMOTE: &[&str] = &[
+    "clone",
+    "fetch",
+    "pull",
+    "push",
+    "ls-remote",
+    "remote",
+    "submodule",
+    "archive",
+    "config",
+    "fetch-pack",
+    "send-pack",
+    "http-fetch",
+    "http-push",
+];
+
+/// Options whose number is a time or a count.
+fn counts(option: &str) -> bool {
+    let short = ["-m", "-w", "-i", "-W", "-T", "-c", "-t"];
+    short.contains(&option)
+        || (option.starts_with("--")
+            && [
+                "time", "retr", "limit", "rate", "interval", "delay", "version",
+            ]
+            .iter()
+            .any(|word| option.contains(word)))
 }
 
 /// Every host that a command names: addresses with a scheme in any word and in code, and the operands
@@ -189,10 +219,22 @@ pub(super) fn hosts(simple: &Simple) -> Vec<Named> {
     if SPEAKERS.contains(&name) {
         return Vec::new();
     }
-    let speaks = SPEAKING.contains(&name);
+    let mut speaks = SPEAKING.contains(&name);
+    if name == "git" {
+        // The other subcommands take texts for people.
+        speaks = simple.literals().any(|word| GIT_REMOTE.contains(&word));
+        if !speaks {
+            return Vec::new();
+        }
+    }
     let mut named = Vec::new();
+    for (_, value) in &simple.assignments {
+        of_word(value, false, &mut named);
+    }
+    let mut before = "";
     for word in simple.args.iter().take(1_000) {
-        of_word(word, speaks, &mut named);
+        of_word(word, speaks && !counts(before), &mut named);
+        before = word.literal.as_deref().unwrap_or("");
     }
     for text in code(simple) {
         let apart = |c: char| c.is_whitespace() || "'\"`()[]{},;<>|".contains(c);
@@ -212,6 +254,7 @@ pub(super) fn hosts(simple: &Simple) -> Vec<Named> {
                     text: piece.to_owned(),
                     host: piece.to_owned(),
                     plain: true,
+                    url: false,
                 });
             }
         }
@@ -269,6 +312,7 @@ fn of_word(word: &Word, speaks: bool, named: &mut Vec<Named>) {
                 text: text.clone(),
                 host,
                 plain: true,
+                url: false,
             });
         }
     }
@@ -280,6 +324,7 @@ fn of_url(text: &str) -> Option<Named> {
         text: text.to_owned(),
         host,
         plain,
+        url: true,
     })
 }
 

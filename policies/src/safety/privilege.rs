@@ -191,7 +191,8 @@ fn mounts_host(text: &str) -> bool {
         other => other,
     };
     let grave = [
-        "/", "/etc", "/root", "/home", "/var", "/usr", "/proc", "/sys", "/dev", "/boot", "/run",
+        "~", "$HOME", "${HOME}", "/", "/etc", "/root", "/home", "/var", "/usr", "/proc", "/sys", "/dev", "/boot",
+        "/run",
     ];
     grave.contains(&source)
         || source.ends_with("docker.sock")
@@ -230,6 +231,7 @@ mod tests {
                 ("docker run -v /:/host x", ask),
                 ("docker run -v /var/run/docker.sock:/s x", ask),
                 ("docker run --mount type=bind,source=/etc,target=/e x", ask),
+                ("docker run -v $HOME:/h x", ask),
                 ("docker run --pid=host x", ask),
                 ("docker run --network host x", ask),
                 ("docker run --cap-add SYS_ADMIN x", ask),

@@ -65,16 +65,12 @@ const KERNEL: &[&str] = &[
     "/proc/kallsyms",
     "/proc/sys/kernel/core_pattern",
     "/proc/sys/kernel/modprobe",
-    "/proc/sys/vm/overcommit_memory",
     "/proc/sys/fs/binfmt_misc",
     "/sys/firmware",
     "/sys/kernel/debug",
     "/sys/kernel/security",
     "/sys/fs/cgroup/release_agent",
     "/sys/kernel/uevent_helper",
-    "/sys/module",
-    "/sys/power",
-    "/boot",
 ];
 /// Programs that are about devices and the kernel whatever they name.
 const PROGRAMS: &[&str] = &[
