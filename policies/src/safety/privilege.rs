@@ -191,8 +191,8 @@ fn mounts_host(text: &str) -> bool {
         other => other,
     };
     let grave = [
-        "~", "$HOME", "${HOME}", "/", "/etc", "/root", "/home", "/var", "/usr", "/proc", "/sys", "/dev", "/boot",
-        "/run",
+        "~", "$HOME", "${HOME}", "/", "/etc", "/root", "/home", "/var", "/usr", "/proc", "/sys",
+        "/dev", "/boot", "/run",
     ];
     grave.contains(&source)
         || source.ends_with("docker.sock")
