@@ -1,7 +1,24 @@
 //! The right to do one thing once: minted by the gate alone, spent by the effect that it owns.
 //!
 //! A [`Permit`] has private fields, no `Clone` and no serde: it cannot be forged by another crate,
-//! used twice, or sent over a link.
+//! used twice, or sent over a link. None of these compiles:
+//!
+//! ```compile_fail,E0451
+//! let forged = supervisor_core::Permit { action: 1, serial: 1 };
+//! ```
+//! ```compile_fail,E0624
+//! let forged = supervisor_core::Permit::mint(1, 1);
+//! ```
+//! ```compile_fail,E0382
+//! fn twice(permit: supervisor_core::Permit<u8>) -> (u8, u8) {
+//!     (permit.spend(), permit.spend())
+//! }
+//! ```
+//! ```compile_fail,E0277
+//! fn sent(permit: supervisor_core::Permit<u8>) -> String {
+//!     serde_json::to_string(&permit).unwrap()
+//! }
+//! ```
 
 use protocol::{CallId, CommandId, Digest};
 

@@ -63,8 +63,8 @@ impl Aws {
         })))
     }
 
-    /// Finds keys and answers where they come from. With `near` false (the provider is on this
-    /// machine) the metadata services are not asked: `None`.
+    /// Finds keys and answers where they come from. Without `metadata` (the provider is on this
+    /// machine) the instance's service is not thought of: `None`.
     ///
     /// # Errors
     /// A profile that is named and holds nothing usable: the next place would be another account.
@@ -131,7 +131,10 @@ impl Aws {
         let base = set("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or_else(|| INSTANCE.to_owned());
         let base = base.trim_end_matches('/').to_owned();
         let instance = Self::new(Source::Instance { base });
-        Ok(Some((instance, "the instance's metadata".to_owned())))
+        Ok(Some((
+            instance,
+            "the instance's metadata service".to_owned(),
+        )))
     }
 
     /// Signs one call.
@@ -183,6 +186,11 @@ impl Aws {
     /// Whether other keys may come where these are not taken.
     pub(super) fn is_renewable(&self) -> bool {
         !matches!(self.source, Source::Static(_))
+    }
+
+    /// Whether nobody knows before asking that there are any keys.
+    pub(super) fn is_guess(&self) -> bool {
+        matches!(self.source, Source::Instance { .. })
     }
 
     /// What must not be shown.

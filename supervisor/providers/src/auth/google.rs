@@ -173,6 +173,11 @@ impl Google {
         self.token.spoil().await;
     }
 
+    /// Whether nobody knows before asking that there are any credentials.
+    pub(super) fn is_guess(&self) -> bool {
+        matches!(self.source, Source::Metadata { .. })
+    }
+
     /// What must not be shown.
     pub(super) fn secrets(&self, each: &mut dyn FnMut(&Secret)) {
         if let Source::User {

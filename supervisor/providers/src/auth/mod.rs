@@ -73,6 +73,15 @@ impl Credential {
         }
     }
 
+    /// Whether nobody knows before asking that there is anything: a metadata service.
+    pub(crate) fn is_guess(&self) -> bool {
+        match self {
+            Self::Aws(aws) => aws.is_guess(),
+            Self::Google(google) => google.is_guess(),
+            Self::Key(_) | Self::Bearer(_) | Self::Entra(_) | Self::Codex(_) => false,
+        }
+    }
+
     /// The provider did not take the last token: the next call fetches another.
     pub(crate) async fn spoil(&self) {
         match self {

@@ -32,6 +32,8 @@ pub enum KeySource {
     Environment(String),
     /// What the provider's own programs use (a profile, a metadata service), in words.
     Elsewhere(String),
+    /// A metadata service, which may not be there: it is asked when the first call is made.
+    Guess(String),
     /// The provider takes none.
     None,
 }
@@ -108,7 +110,7 @@ impl KeySource {
             Self::Systemd(path) => Some(format!("systemd's credential {}", path.display())),
             Self::Environment(variable) => Some(variable.clone()),
             Self::Elsewhere(words) => Some(words.clone()),
-            Self::None => None,
+            Self::Guess(_) | Self::None => None,
         }
     }
 }
@@ -209,8 +211,12 @@ impl Vault {
             }
         }
         if let Some((credential, from)) = auth::elsewhere(row, environment)? {
+            let guess = credential.is_guess();
             self.keys.insert(row.name.clone(), credential);
-            return Ok(KeySource::Elsewhere(from));
+            return Ok(match guess {
+                true => KeySource::Guess(from),
+                false => KeySource::Elsewhere(from),
+            });
         }
         if row.key_optional || row.is_local() {
             return Ok(KeySource::None);

@@ -8,8 +8,8 @@ use supervisor_record::Places;
 
 use crate::{harden::Keys, output, prompt};
 
-/// Takes a provider's credentials into the vault.
-pub(super) fn take(
+/// Takes a provider's credentials into the vault, and asks nobody for a passphrase.
+pub(super) fn find(
     vault: &mut Vault,
     row: &Row,
     places: &Places,
@@ -19,7 +19,17 @@ pub(super) fn take(
         vault.put(&row.name, key)?;
     }
     let environment = |name: &str| keys.get(name);
-    let taken = vault.take(row, Some(places.config()), &environment);
+    vault.take(row, Some(places.config()), &environment)
+}
+
+/// Takes a provider's credentials into the vault.
+pub(super) fn take(
+    vault: &mut Vault,
+    row: &Row,
+    places: &Places,
+    keys: &Keys,
+) -> Result<KeySource, KeyFailure> {
+    let taken = find(vault, row, places, keys);
     let Err(KeyFailure::Sealed { file }) = &taken else {
         return taken;
     };
@@ -30,5 +40,5 @@ pub(super) fn take(
         Ok(passphrase) => vault.unlock(passphrase),
         Err(_) => return taken,
     }
-    vault.take(row, Some(places.config()), &environment)
+    find(vault, row, places, keys)
 }

@@ -9,7 +9,9 @@ use protocol::{Inference, Part, ToolSpec, Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use supervisor_core::escape::escape;
-use supervisor_providers::{Config, InferError, KeySource, Model, Row, Vault, dialect::is_invalid};
+use supervisor_providers::{
+    Config, InferError, KeyFailure, KeySource, Model, Row, Vault, dialect::is_invalid,
+};
 use supervisor_record::Places;
 
 use self::ask::Ask;
@@ -47,8 +49,13 @@ pub(super) fn run(command: ProvidersCommand, keys: &Keys) -> Result<ExitCode, Fa
 
 /// Where a provider's key comes from, or why there is none.
 fn key(row: &Row, keys: &Keys, places: &Places) -> Result<KeySource, String> {
-    let taken = super::keys::take(&mut Vault::new(), row, places, keys);
-    taken.map_err(|error| error.to_string())
+    match super::keys::find(&mut Vault::new(), row, places, keys) {
+        Ok(KeySource::Guess(words)) => Err(format!("none, unless {words} gives one")),
+        Ok(source) => Ok(source),
+        // It is there; its passphrase is asked for when it is used.
+        Err(KeyFailure::Sealed { file }) => Ok(KeySource::File(file.into())),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn in_words(source: &KeySource) -> String {
@@ -56,7 +63,7 @@ fn in_words(source: &KeySource) -> String {
         KeySource::File(file) => format!("file {}", file.display()),
         KeySource::Systemd(file) => format!("credential {}", file.display()),
         KeySource::Environment(name) => format!("variable {name}"),
-        KeySource::Elsewhere(words) => words.clone(),
+        KeySource::Elsewhere(words) | KeySource::Guess(words) => words.clone(),
         KeySource::HandOver => "handed over".into(),
         KeySource::None => "none needed".into(),
     }
