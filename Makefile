@@ -8,7 +8,7 @@ WORKER := $(TARGET)/$(TRIPLE)/release/provost-worker
 STATIC := RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --target $(TRIPLE)
 
 .DEFAULT_GOAL := help
-.PHONY: help build provost worker liar images test lint fmt fmt-check check demo bench fuzz-smoke tcb doc clean
+.PHONY: help build provost worker liar images test lint fmt fmt-check check demo bench escape fuzz-smoke tcb doc clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ demo: build ## A scripted session, a dozen attacks, and how each is refused
 
 bench: build ## Measure against the peers; writes target/bench/report.json
 	$(CARGO) run -q --release -p provost-tests --bin bench -- $(TARGET)/release/provost $(TARGET)/bench/report.json
+
+escape: build ## Try every known escape from a real session's jail; fails if one gets through
+	$(TARGET)/release/provost selftest --escape --report $(TARGET)/escape.json
 
 fuzz-smoke: ## Fuzz each decoder of a stranger's bytes for FUZZ_SECONDS (60) from FUZZ_SEED (1)
 	$(CARGO) run -q -p provost-tests --bin fuzz -- --seconds $(or $(FUZZ_SECONDS),60) \

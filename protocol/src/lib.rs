@@ -19,6 +19,7 @@
 pub mod bounds;
 pub mod call;
 mod digest;
+pub mod escape;
 pub mod frame;
 mod ids;
 pub mod jail;

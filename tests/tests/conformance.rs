@@ -1,6 +1,6 @@
-//! Each attack × where it is tried: inside a session of root, inside a session of an ordinary account,
-//! inside a container, and bare. Inside it must be refused; bare it must work where only a layer of ours refuses it, or the
-//! case is broken. Names hold the ids of the fault cases that they stand for.
+//! The escape suite: no attack gets out of a session of root or of an ordinary account, in any situation;
+//! bare each works whose layer is ours, or the case is broken. And what single attacks cannot show: other
+//! sessions, what is planted, what is swapped meanwhile.
 
 #[cfg(test)]
 mod conformance {
@@ -31,9 +31,12 @@ mod conformance {
         sys::signal::{Signal, kill},
         unistd::Pid,
     };
-    use protocol::jail::ProbePlan;
+    use protocol::{
+        escape::{Attack, Way},
+        jail::ProbePlan,
+    };
     use provost_tests::{
-        conform::{self, Bare, Ground},
+        conform::{self, Ground},
         harness::{
             Account, Done, Live, Place,
             engine::{IMAGE, has_engine},
@@ -71,6 +74,12 @@ mod conformance {
             let place = Place::of(account);
             place.write("work/readme", "as it was\n");
             place.write("outside/secret", "the planted secret\n");
+            // A program outside, which only who may execute outside can start.
+            must(
+                "a program",
+                std::fs::copy("/bin/true", place.root().join("outside/program")),
+            );
+            place.mode("outside/program", 0o755);
             for (name, mode) in [
                 ("outside", 0o777),
                 ("outside/secret", 0o666),
@@ -153,15 +162,9 @@ mod conformance {
 
         /// The session's command, as somebody starts it who has secrets and open files.
         fn session(&self, line: &str) -> Command {
-            self.session_by(line, &[])
-        }
-
-        /// The same with more arguments.
-        fn session_by(&self, line: &str, more: &[&str]) -> Command {
             let input = json!({ "command": line, "timeout_s": 90 }).to_string();
             let mut command = self.place.command(["tools", "call", "bash", "--input"]);
             command.arg(input).arg("--workspace").arg(self.place.work());
-            command.args(more);
             command.args(["--policy", self.place.copying()]);
             command.env(MARKER.0, MARKER.1);
             command
@@ -169,14 +172,9 @@ mod conformance {
 
         /// Tries the attacks in one session; the supervisor itself is what they aim at.
         fn inside(&self, names: &[&str]) -> Column {
-            self.inside_by(names, &[])
-        }
-
-        /// The same in a box that these arguments ask for.
-        fn inside_by(&self, names: &[&str], more: &[&str]) -> Column {
             let leak = leaked();
             let line = "until test -e go; do sleep 0.05; done; sh run.sh";
-            let live = Live::start(self.session_by(line, more));
+            let live = Live::start(self.session(line));
             let tree = self.tree();
             let mut ground = self.ground.clone();
             ground.plan.supervisor_pid = i32::try_from(live.pid()).unwrap_or(i32::MAX);
@@ -221,19 +219,85 @@ mod conformance {
             }
         }
 
-        /// Tries the attacks without a session, as the account.
-        fn bare(&self, names: &[&str]) -> Column {
+        /// Tries the probe's own attacks without a session, as the account.
+        fn bare(&self, attacks: &[Attack]) -> Column {
             let leak = leaked();
             let ground = must("json", serde_json::to_string(&self.ground));
             let attacker = self.place.work().join("attack");
             let mut column = Column::new();
-            for name in names {
-                let mut command = self.place.program(&attacker, ["attack", name, &ground]);
+            for attack in attacks {
+                let words = ["attack", &attack.name, &ground];
+                let mut command = self.place.program(&attacker, words);
                 command.env(MARKER.0, MARKER.1);
                 column.extend(read(&Live::start(command).wait(LONGEST).stdout));
             }
             drop(leak);
             column
+        }
+
+        /// The same for the scripts.
+        fn bare_scripts(&self, attacks: &[Attack]) -> Column {
+            let leak = leaked();
+            let mut column = Column::new();
+            for attack in attacks {
+                let Way::Script { with, text } = &attack.way else {
+                    continue;
+                };
+                let file = self.place.write("work/script.x", text);
+                let mut command = self
+                    .place
+                    .program(Path::new("/usr/bin/env"), [with.as_str()]);
+                command.arg(file).current_dir(self.place.work());
+                for (name, value) in self.variables() {
+                    command.env(format!("ESCAPE_{name}"), value);
+                }
+                command.env(MARKER.0, MARKER.1);
+                let said = Live::start(command).wait(LONGEST).stdout;
+                let words = [
+                    ("ESCAPED: ", false),
+                    ("refused: ", true),
+                    ("absent: ", true),
+                ];
+                let told = said.lines().rev().find_map(|line| {
+                    words.iter().find_map(|(word, refused)| {
+                        let answer = line.strip_prefix(word)?;
+                        let absent = if *word == "absent: " { "absent: " } else { "" };
+                        Some(Came {
+                            refused: *refused,
+                            answer: format!("{absent}{answer}"),
+                        })
+                    })
+                });
+                if let Some(came) = told {
+                    column.insert(attack.name.clone(), came);
+                }
+            }
+            drop(leak);
+            // What a script leaves behind bare on purpose.
+            for process in processes_of(self.place.root()) {
+                if process.arguments == "sleep 98763" {
+                    let pid = Pid::from_raw(i32::try_from(process.pid).unwrap_or(i32::MAX));
+                    let _ = kill(pid, Signal::SIGKILL);
+                }
+            }
+            column
+        }
+
+        fn variables(&self) -> Vec<(&'static str, String)> {
+            let (ground, plan) = (&self.ground, &self.ground.plan);
+            let segment = ground.segment.map(|id| id.to_string()).unwrap_or_default();
+            vec![
+                ("OUTSIDE_FILE", plan.outside_file.clone()),
+                ("OUTSIDE_FOLDER", plan.outside_folder.clone()),
+                ("TCP", plan.tcp_port.to_string()),
+                ("UDP", ground.udp_port.to_string()),
+                ("UNIX", plan.unix_path.clone()),
+                ("ABSTRACT", plan.unix_abstract.clone()),
+                ("SUPERVISOR", plan.supervisor_pid.to_string()),
+                ("SUPERVISOR_NAME", "sleep".to_owned()),
+                ("SHM", ground.shm.clone()),
+                ("SEGMENT", segment),
+            ]
         }
     }
 
@@ -322,99 +386,141 @@ mod conformance {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
 
+    /// What `provost selftest --escape` says of an account's session, started by somebody who has
+    /// secrets and open files.
+    fn suite(account: Account, more: &[&str]) -> Option<Value> {
+        let place = Place::of(account);
+        let report = place.root().join("home/report.json");
+        let mut command = place.command(["selftest", "--escape", "--report"]);
+        command.arg(&report).args(more).env(MARKER.0, MARKER.1);
+        let leak = leaked();
+        let done = Live::start(command).wait(LONGEST * 3);
+        drop(leak);
+        // What this machine or this release cannot hold is refused at start, by name.
+        if done.code == Some(77) {
+            let _ = skipped(
+                done.stderr.contains("not built by this release"),
+                &done.stderr,
+            );
+            show(&format!("skipped: {}", done.stderr));
+            return None;
+        }
+        assert_eq!(done.code, Some(0), "{account:?} {more:?}: {done}");
+        let report = must("a report", std::fs::read_to_string(&report));
+        Some(must("json", serde_json::from_str(&report)))
+    }
+
+    /// The suite's own figures, and that each attack of the book stands in the report.
+    fn check(title: &str, report: &Value) {
+        let totals = &report["totals"];
+        show(&format!("{title}: {totals}"));
+        assert_eq!(report["held"], true);
+        assert_eq!(totals["escaped"], 0, "{title}");
+        assert_eq!(totals["unanswered"], 0, "{title}");
+        assert!(
+            totals["attempts"].as_u64() >= Some(150),
+            "{title}: {totals}"
+        );
+        assert_eq!(totals["attempts"], totals["held"], "{title}");
+        let attempts = report["attempts"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        for attack in conform::book() {
+            let found = attempts
+                .iter()
+                .find(|attempt| attempt["name"] == attack.name);
+            assert!(
+                found.is_some(),
+                "{title}: {} is not in the report",
+                attack.name
+            );
+        }
+    }
+
     #[test]
-    fn every_attack_is_refused_inside_and_works_bare() {
+    fn no_attack_gets_out_with_namespaces() {
+        for account in Account::all() {
+            if let Some(report) = suite(account, &[]) {
+                check(&format!("A {account:?}"), &report);
+                assert_eq!(report["situation"], "A");
+            }
+        }
+    }
+
+    #[test]
+    fn no_attack_gets_out_without_namespaces() {
+        for account in Account::all() {
+            if let Some(report) = suite(account, &["--namespaces", "off"]) {
+                check(&format!("B {account:?}"), &report);
+                assert_eq!(report["situation"], "B");
+            }
+        }
+    }
+
+    #[test]
+    fn no_attack_gets_out_of_a_container() {
+        if !has_engine() {
+            return;
+        }
+        let docker = ["--backend", "docker", "--image", IMAGE];
+        if let Some(report) = suite(Account::Own, &docker) {
+            check("C", &report);
+            assert_eq!(report["situation"], "C");
+        }
+    }
+
+    /// What is tried bare and lets nothing through there although the layer is ours: what this very
+    /// machine or account cannot show.
+    fn cannot(name: &str, scene: &Scene) -> bool {
+        match name {
+            // Only root's own setuid file could give root.
+            "setuid-file" => !is_root(),
+            "segments-of-host" | "ipcs" => scene.ground.segment.is_none(),
+            "queue-of-host" => scene.ground.plan.queue.is_empty(),
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn bare_every_attack_gets_through_whose_layer_is_ours() {
         if !armed() {
             return;
         }
-        let all = conform::all();
-        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        let own = Scene::new(Account::Own);
-        let mut columns = vec![(
-            if is_root() { "A root" } else { "A account" },
-            own.inside(&names),
-        )];
-        assert_eq!(
-            own.reached.load(Ordering::SeqCst),
-            0,
-            "something reached the host"
-        );
         let account = if is_root() {
-            let scene = Scene::new(Account::Ordinary);
-            columns.push(("A account", scene.inside(&names)));
-            assert_eq!(
-                scene.reached.load(Ordering::SeqCst),
-                0,
-                "something reached the host"
-            );
-            scene
+            Account::Ordinary
         } else {
-            let _ = skipped(false, "the column `A root` needs root");
-            Scene::new(Account::Own)
+            Account::Own
         };
-        let contained = has_engine().then(|| Scene::new(Account::Own));
-        if let Some(scene) = &contained {
-            let docker = ["--backend", "docker", "--image", IMAGE];
-            columns.push(("C", scene.inside_by(&names, &docker)));
-            assert_eq!(
-                scene.reached.load(Ordering::SeqCst),
-                0,
-                "something reached the host"
-            );
-        }
-        columns.push(("bare", account.bare(&names)));
+        let scene = Scene::new(account);
+        let book = conform::book();
+        let mut column = scene.bare(&conform::own());
+        column.extend(scene.bare_scripts(&book));
         assert!(
-            account.reached.load(Ordering::SeqCst) > 0,
+            scene.reached.load(Ordering::SeqCst) > 0,
             "the listeners hear nothing"
         );
-
         let mut wrong = Vec::new();
-        let mut table = format!("{:<38}", "case");
-        for (title, _) in &columns {
-            table.push_str(&format!(" {title:<32}"));
-        }
-        for (name, bare) in all {
-            table.push_str(&format!("\n{:<38}", conform::titled(name)));
-            for (title, column) in &columns {
-                let Some(came) = column.get(name) else {
-                    wrong.push(format!("{name} was not tried: {title}"));
-                    continue;
-                };
-                let is_bare = *title == "bare";
-                let cannot = is_bare && name == "setuid-file" && !is_root();
-                let cannot = cannot
-                    || (is_bare && name == "segments-of-host" && account.ground.segment.is_none());
-                // An engine's proc has no `hidepid`: a session's own processes see each other, and no
-                // more. And it always makes /dev/tty, which is nobody's without a terminal.
-                let known = match name {
-                    "see-hands" | "list-processes" => true,
-                    "devices-beyond-five" => came.answer == "tty",
-                    _ => false,
-                };
-                let seen = *title == "C" && known;
-                let word = match (is_bare, came.refused, bare) {
-                    (false, false, _) if seen => "seen",
-                    (false, true, _) => "refused",
-                    (false, false, _) => "GOT THROUGH",
-                    (true, false, _) => "works",
-                    (true, true, Bare::Kernel) => "kernel",
-                    (true, true, Bare::Succeeds) if cannot => "cannot",
-                    (true, true, Bare::Succeeds) => "BROKEN CASE",
-                };
-                if word
-                    .chars()
-                    .all(|letter| letter.is_uppercase() || letter == ' ')
-                {
-                    wrong.push(format!("{name}, {title}: {word} ({})", came.answer));
-                }
-                let cell: String = format!("{word} ({})", came.answer)
-                    .chars()
-                    .take(31)
-                    .collect();
-                table.push_str(&format!(" {cell:<32}"));
+        let mut counts = BTreeMap::new();
+        for attack in &book {
+            if matches!(attack.way, Way::Plant { .. }) {
+                continue;
+            }
+            let word = match column.get(&attack.name) {
+                None => "SILENT",
+                Some(came) if !came.refused => "works",
+                Some(came) if came.answer.starts_with("absent") => "absent",
+                Some(_) if !attack.ours => "kernel",
+                Some(_) if cannot(&attack.name, &scene) => "cannot",
+                Some(_) => "BROKEN",
+            };
+            *counts.entry(word).or_insert(0) += 1;
+            if word == "BROKEN" || (word == "SILENT" && attack.ours) {
+                let answer = column.get(&attack.name).map(|came| came.answer.clone());
+                wrong.push(format!("{}: {word} ({answer:?})", attack.name));
             }
         }
-        show(&table);
+        show(&format!("bare: {counts:?}"));
         assert!(wrong.is_empty(), "\n  {}\n", wrong.join("\n  "));
     }
 

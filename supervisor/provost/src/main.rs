@@ -2,6 +2,7 @@
 
 mod approve;
 mod cli;
+mod escape;
 mod exit;
 mod harden;
 mod input;

@@ -12,6 +12,7 @@
 //! thread of `spawner` uses posix_spawn.
 
 mod backend;
+mod book;
 mod claim;
 mod docker;
 mod git;
@@ -24,6 +25,7 @@ mod view;
 mod worker;
 
 pub use backend::{Backend, Landlock};
+pub use book::list_attacks;
 pub use claim::{ClaimedUid, NoUid, free_uid};
 pub use docker::{
     ContainerFacts, Docker, DockerPlan, Engine, EngineFault, EngineLook, Explainer, Swept, sweep,

@@ -23,6 +23,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("worker-tools", &["policies", "protocol"]),
     ("worker-jail", &["protocol"]),
     ("worker-hands", &["protocol", "worker-jail"]),
+    ("worker-probe", &["protocol", "worker-jail"]),
     ("worker-reader", &["protocol"]),
     (
         "provost-worker",
@@ -32,6 +33,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
             "worker-agent",
             "worker-hands",
             "worker-jail",
+            "worker-probe",
             "worker-reader",
             "worker-tools",
         ],

@@ -3,7 +3,7 @@
 use std::{
     fs,
     fs::File,
-    os::fd::{AsFd as _, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,8 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         prctl,
-        signal::{Signal, kill},
+        signal::{SigSet, Signal, kill},
+        signalfd::{SfdFlags, SignalFd},
         wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid},
     },
     unistd::{Pid, pipe2, setpgid},
@@ -113,7 +114,7 @@ fn watch(scoped: bool, leader: i32, lines: &Lines, mut status: File) -> ! {
 
     let mut exit = None;
     if let Ok(pidfd) = sys::pidfd_open(leader)
-        && wait_for(lines, pidfd.as_fd())
+        && outlive(lines, pidfd.as_fd(), leader)
     {
         exit = waitid(Id::PIDFd(pidfd.as_fd()), WaitPidFlag::WEXITED)
             .ok()
@@ -134,7 +135,7 @@ fn watch(scoped: bool, leader: i32, lines: &Lines, mut status: File) -> ! {
 }
 
 /// Waits until `fd` is readable; `false` if the order to end came first.
-fn wait_for(lines: &Lines, fd: std::os::fd::BorrowedFd<'_>) -> bool {
+fn wait_for(lines: &Lines, fd: BorrowedFd<'_>) -> bool {
     loop {
         let mut both = [
             PollFd::new(lines.control.as_fd(), PollFlags::POLLIN),
@@ -152,6 +153,53 @@ fn wait_for(lines: &Lines, fd: std::os::fd::BorrowedFd<'_>) -> bool {
             }
             Err(Errno::EINTR) => {}
             Err(_) => return false,
+        }
+    }
+}
+
+/// Waits for the leader's end, and reaps meanwhile whatever was orphaned below and has ended: a server
+/// that runs for hours must not use up the session's processes with dead ones. `false` if the order
+/// to end came first.
+fn outlive(lines: &Lines, leader: BorrowedFd<'_>, pid: i32) -> bool {
+    let mut deaths = SigSet::empty();
+    deaths.add(Signal::SIGCHLD);
+    // After the fork of the leader, which must not inherit the mask. Without it the dead stay to the end.
+    let told = deaths.thread_block().ok();
+    let told = told.and_then(|()| {
+        SignalFd::with_flags(&deaths, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).ok()
+    });
+    let Some(told) = told else {
+        return wait_for(lines, leader);
+    };
+    loop {
+        reap_all_but(pid);
+        let mut all = [lines.control.as_fd(), leader, told.as_fd()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match poll(&mut all, PollTimeout::NONE) {
+            Ok(_) => {
+                let [control, left, _] = all.map(|one| one.any().unwrap_or(true));
+                if control || left {
+                    return !control;
+                }
+                // Several deaths are one signal: it is emptied first, then all are reaped.
+                while let Ok(Some(_)) = told.read_signal() {}
+            }
+            Err(Errno::EINTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Reaps every child that has ended but one, whose end is read elsewhere.
+fn reap_all_but(kept: i32) {
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    // The kernel tells the eldest first: behind the leader's own end nothing needs to be reaped here.
+    while let Ok(status) = waitid(Id::All, look) {
+        match status.pid() {
+            Some(pid) if pid.as_raw() != kept => {
+                let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
+            }
+            _ => return,
         }
     }
 }

@@ -69,7 +69,7 @@ const ROLES: [Role; 5] = [
     Role {
         word: "probe",
         may: "tries what must fail beside what must work, in the walls that its argument names",
-        run: |_, argument| worker_jail::probe_role(argument).into(),
+        run: |_, argument| probe(argument),
     },
     Role {
         word: "seccomp",
@@ -96,6 +96,14 @@ pub fn run(parts: &Parts) -> ExitCode {
         return write(&mut std::io::stdout().lock(), &text, 0);
     }
     write(&mut std::io::stderr().lock(), &explanation(), USAGE)
+}
+
+/// The certificate's probes by their charge; the escape suite's by their words.
+fn probe(argument: &str) -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    let code = worker_probe::role(&words);
+    code.unwrap_or_else(|| worker_jail::probe_role(argument))
+        .into()
 }
 
 /// Names the process after its role, for `ps` and for who looks for what is left.

@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Login(LoginArgs),
     /// Remove what `login` keeps
     Logout(LogoutArgs),
+    /// Try to escape from a real session's jail, by every attack that is known
+    Selftest(SelftestArgs),
 }
 
 /// How results are written.
@@ -148,7 +150,7 @@ pub(crate) struct DenyArgs {
 }
 
 /// What `run` and `tools call` share.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SetupArgs {
     /// The folder that the task is about [default: the current folder]
     #[arg(long, value_name = "DIR")]
@@ -559,4 +561,27 @@ pub(crate) struct LoginArgs {
 pub(crate) struct LogoutArgs {
     /// The provider, as in PROVIDER/MODEL
     pub(crate) provider: String,
+}
+
+/// `provost selftest`
+#[derive(Debug, Args)]
+pub(crate) struct SelftestArgs {
+    /// Run the escape suite
+    #[arg(long, required = true)]
+    pub(crate) escape: bool,
+    /// How the outer box is made
+    #[arg(long, value_name = "B", default_value = "landlock", value_parser = ["landlock", "docker"])]
+    pub(crate) backend: String,
+    /// Whether the box may use namespaces: auto, or off to try Landlock and seccomp alone
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = ["auto", "off"])]
+    pub(crate) namespaces: String,
+    /// The local image of the docker backend
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+    /// Write the whole report to a file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// One object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }

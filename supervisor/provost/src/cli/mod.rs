@@ -12,6 +12,7 @@ mod policy;
 mod providers;
 mod review;
 mod run;
+mod selftest;
 mod sessions;
 mod tools;
 mod undo;
@@ -22,6 +23,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 pub(crate) use args::{Format, SetupArgs};
+pub(crate) use models::{Asked, choose};
+pub(crate) use run::sweep;
+pub(crate) use sessions::entries;
 
 use crate::{
     exit::{self, Failure},
@@ -63,5 +67,6 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Doctor(args) => doctor::run(&args),
         args::Command::Login(args) => login::login(&args, &keys),
         args::Command::Logout(args) => login::logout(&args, &keys),
+        args::Command::Selftest(args) => selftest::run(&args, keys),
     }
 }

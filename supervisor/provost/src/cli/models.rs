@@ -18,32 +18,32 @@ use crate::{
 const SCRIPT: u64 = 16 * 1024 * 1024;
 
 /// What the command line asks for.
-pub(super) struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     /// `PROVIDER/MODEL`.
-    pub(super) model: Option<&'a str>,
+    pub(crate) model: Option<&'a str>,
     /// Text of a conversation file.
-    pub(super) script: Option<&'a str>,
+    pub(crate) script: Option<&'a str>,
     /// Model calls already answered (resume): the conversation file goes on after them.
-    pub(super) done: usize,
+    pub(crate) done: usize,
 }
 
 /// The provider side of a run.
-pub(super) struct Chosen {
-    pub(super) providers: Providers,
-    pub(super) vault: Vault,
-    pub(super) provider: String,
-    pub(super) model: String,
+pub(crate) struct Chosen {
+    pub(crate) providers: Providers,
+    pub(crate) vault: Vault,
+    pub(crate) provider: String,
+    pub(crate) model: String,
 }
 
 /// Reads a conversation file.
-pub(super) fn read_script(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_script(path: &Path) -> Result<String, Failure> {
     let failed = |why: &str| Failure::new(CONFIG, format!("--script `{}`: {why}", path.display()));
     let text = input::read(path, SCRIPT, false).map_err(|why| failed(&why))?;
     text.ok_or_else(|| failed("there is no such file"))
 }
 
 /// For a new session.
-pub(super) fn choose(
+pub(crate) fn choose(
     asked: &Asked<'_>,
     policy: &Policy,
     keys: &Keys,
@@ -98,7 +98,7 @@ pub(super) fn choose(
 }
 
 /// For a session that goes on.
-pub(super) fn again(
+pub(crate) fn again(
     asked: &Asked<'_>,
     saved: &Saved,
     keys: &Keys,
@@ -147,7 +147,7 @@ fn no_model(why: &str) -> Failure {
 }
 
 /// What a session cost, for people; `None` when nothing was paid for or a price is not known.
-pub(super) fn cost(provider: &str, totals: Totals) -> Option<String> {
+pub(crate) fn cost(provider: &str, totals: Totals) -> Option<String> {
     let micro = totals.micro_usd;
     let known = provider != "script" && totals.unpriced == 0;
     known.then(|| format!("${}.{:04}", micro / 1_000_000, micro % 1_000_000 / 100))

@@ -234,7 +234,7 @@ fn announce(view: &mut View, session: &str, saved: &Saved, asking: AskedWhere) {
 }
 
 /// A session that never started leaves no folder behind, unless the record knows it.
-pub(super) fn sweep(places: &Places, session: &protocol::SessionId, saved: &Saved) {
+pub(crate) fn sweep(places: &Places, session: &protocol::SessionId, saved: &Saved) {
     let known = session::open_record(places)
         .ok()
         .and_then(|record| record.session(session).ok())

@@ -49,7 +49,7 @@ pub(super) fn find(record: &Record, word: &str) -> Result<SessionId, Failure> {
 }
 
 /// All entries of a session.
-pub(super) fn entries(record: &Record, id: &SessionId) -> Result<Vec<Entry>, Failure> {
+pub(crate) fn entries(record: &Record, id: &SessionId) -> Result<Vec<Entry>, Failure> {
     Ok(stored(record, id)?
         .into_iter()
         .map(|stored| stored.entry)

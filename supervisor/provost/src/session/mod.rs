@@ -42,7 +42,8 @@ pub(crate) use conduct::Conducted;
 pub(crate) use heads::Heads;
 pub(crate) use links::Inbox;
 pub(crate) use place::{
-    Place, digest_of, explained_facts, open_record, own_places, session_id, sweep_unentered,
+    Place, digest_of, explained_facts, open_record, own_places, random_hex, session_id,
+    sweep_unentered,
 };
 pub(crate) use store::{Store, now_ms};
 
