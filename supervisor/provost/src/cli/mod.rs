@@ -67,6 +67,6 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Doctor(args) => doctor::run(&args),
         args::Command::Login(args) => login::login(&args, &keys),
         args::Command::Logout(args) => login::logout(&args, &keys),
-        args::Command::Selftest(args) => selftest::run(&args, keys),
+        args::Command::Selftest(args) => selftest::run(&args, &keys),
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// `provost selftest`
-pub(super) fn run(args: &SelftestArgs, keys: Keys) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &SelftestArgs, keys: &Keys) -> Result<ExitCode, Failure> {
     // The one suite that there is; the flag is there so that a second one changes no command line.
     debug_assert!(args.escape);
     let asked = Asked {

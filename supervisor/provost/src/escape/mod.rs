@@ -45,7 +45,7 @@ pub(crate) struct Asked<'a> {
 ///
 /// # Errors
 /// No session like that can be started here, or the suite itself could not work.
-pub(crate) fn run(asked: &Asked<'_>, keys: Keys) -> Result<ExitCode, Failure> {
+pub(crate) fn run(asked: &Asked<'_>, keys: &Keys) -> Result<ExitCode, Failure> {
     let places = own_places()?;
     let worker = find_worker().map_err(|error| refused(&error))?;
     let attacks = list_attacks(&worker)
@@ -83,7 +83,7 @@ fn attempt(
     worker: &WorkerBinary,
     attacks: &[Attack],
     scene: &Scene,
-    keys: Keys,
+    keys: &Keys,
 ) -> Result<Report, Failure> {
     let policy = scene
         .policy(asked)

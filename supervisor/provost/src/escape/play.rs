@@ -40,7 +40,7 @@ pub(super) fn play(
     places: &Places,
     setup: Setup,
     attacks: &[Attack],
-    keys: Keys,
+    keys: &Keys,
 ) -> Result<Played, Failure> {
     let script = conversation(attacks);
     let asked = crate::cli::Asked {
