@@ -80,6 +80,20 @@ pub(super) fn judge(attacks: &[Attack], said: &str, marker: &str) -> Vec<Attempt
     attempts
 }
 
+/// Attacks that only see processes of their own session: an engine's proc has no `hidepid`, so there
+/// these see each other, and no more. The certificate says it of `proc.see`.
+const SEEN: [&str; 2] = ["see-hands", "list-processes"];
+
+/// Does not count what is only seen of a session's own within a container.
+pub(super) fn excuse(attempts: &mut [Attempt]) {
+    for attempt in attempts {
+        if attempt.verdict == Verdict::Escaped && SEEN.contains(&attempt.name.as_str()) {
+            attempt.verdict = Verdict::Absent;
+            attempt.answer = "seen: a session's own processes, in one container".to_owned();
+        }
+    }
+}
+
 fn verdict(came: Came, answer: &str) -> Verdict {
     match came {
         Came::Escaped => Verdict::Escaped,
