@@ -60,6 +60,7 @@ pub(super) fn play(
         uid: None,
         hidden: Vec::new(),
         tools: Vec::new(),
+        holding: session::Holding::Copy,
     };
     let plan = Plan {
         saved: saved.clone(),
@@ -72,7 +73,12 @@ pub(super) fn play(
         view: View::new(Format::Json, id.as_str()),
     };
     let result = session::run(place, plan).inspect_err(|_| crate::cli::sweep(places, &id, &saved));
-    let (conducted, certificate, place) = result?;
+    let session::Ran {
+        conducted,
+        certificate,
+        place,
+        saved,
+    } = result?;
     let said = said(places, &id)?;
     let worker = std::sync::Arc::clone(&place.worker);
     let layer = Layer::of(places, &id, saved, worker, None)?;
