@@ -48,7 +48,7 @@ if grep -rq "sk-demo-canary-51e0c8" "$demo/state" "$demo/answer" "$demo/shown" 2
 grep -E "^ *[0-9]+ .* refused " "$demo/shown" | cut -c1-160 >&2
 
 say "the certificate"
-"$provost" certificate last | grep -c '"held": true' | sed 's/$/ rights held, proven from inside/' >&2
+"$provost" certificate --json last | grep -c '"held": true' | sed 's/$/ rights held, proven from inside/' >&2
 
 say "the diff (the hook is protected: it is not applied in bulk)"
 "$provost" diff last

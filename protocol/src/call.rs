@@ -132,6 +132,10 @@ pub enum EndedBy {
     Cancelled,
     /// job_kill.
     Killed,
+    /// The session's memory was used up: the kernel ended the largest process.
+    MemoryLimit,
+    /// The session's tree grew beyond its limit.
+    DiskLimit,
 }
 
 /// What the agent hears about one call.

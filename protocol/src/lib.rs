@@ -40,5 +40,5 @@ pub use order::{CommandLimits, Order, Put, Spawn};
 pub use reply::{DatabaseInfo, Delta, InferFailure, Reply, TurnStart, Welcome};
 pub use report::{Entry, EntryKind, Exit, Failure, FailureClass, PutDone, Report, Resolved};
 pub use request::{Infer, Note, Request, Settled, Transition, TransitionKind, TurnEnd, TurnReason};
-pub use rights::{Backend, Floor, Probe, ProbeDomain, Right};
+pub use rights::{Backend, Floor, Probe, ProbeDomain, Right, State};
 pub use version::{BUILD, Hello, Mismatch, PROTOCOL_VERSION, ROLE_AGENT, ROLE_HANDS, ROLE_READER};

@@ -138,6 +138,11 @@ pub enum Errand {
         /// Tables that may be told; empty means all.
         tables: Vec<String>,
     },
+    /// Count what a live session's tree holds, links not followed, sparse files as they are stored.
+    Measure {
+        /// The tree.
+        tree: String,
+    },
     /// Remove a session's folder content (tree, manifest, journal), whatever lies in it.
     Remove {
         /// The folder.
@@ -216,6 +221,13 @@ pub enum Finding {
         /// sockets, FIFOs, devices, hidden names, folders beyond the depth bound.
         #[serde(default)]
         skipped: Vec<String>,
+    },
+    /// The tree was counted.
+    Measured {
+        /// Bytes as stored.
+        bytes: u64,
+        /// Entries.
+        entries: u64,
     },
     /// The patch is written.
     Patched {

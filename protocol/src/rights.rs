@@ -99,6 +99,31 @@ pub enum Floor {
     Required,
 }
 
+/// How firmly a right is taken away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Nothing that was proven takes it away.
+    #[default]
+    Absent,
+    /// It is counted, and who crosses the limit is ended.
+    Watched,
+    /// The kernel refuses it.
+    Enforced,
+}
+
+impl State {
+    /// The word for people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Watched => "watched",
+            Self::Enforced => "enforced",
+        }
+    }
+}
+
 /// How the outer box is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -471,14 +471,27 @@ mod commands {
             "all can be read"
         );
 
-        let certificate = place.run(["certificate", &first]).json();
+        let certificate = place.run(["certificate", &first, "--json"]).json();
         assert_eq!(certificate["backend"], "landlock");
         assert_eq!(certificate["capabilities"], "0000000000000000");
         let rights = certificate["rights"].as_array().expect("rights");
         assert!(
-            rights.len() >= 15 && rights.iter().all(|right| right["held"] == true),
+            rights.len() >= 21
+                && rights
+                    .iter()
+                    .all(|right| right["held"] == true || right["floor"] == "preferred"),
             "{certificate}"
         );
+        let shown = place.run(["certificate", &first]);
+        for word in [
+            "files.read",
+            "read.outside",
+            "twin works",
+            "disk",
+            "watched",
+        ] {
+            assert!(shown.stdout.contains(word), "{word}: {shown}");
+        }
     }
 
     #[test]

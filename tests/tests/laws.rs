@@ -207,7 +207,7 @@ mod no_effect_without_an_order {
             let place = Place::of(account);
             let script = format!("{}\n", json!({ "text": "bye", "stop": "end" }));
             let session = place.play(&script, &[]).session();
-            let certificate = place.run(["certificate", &session]).json();
+            let certificate = place.run(["certificate", &session, "--json"]).json();
             let rights = certificate["rights"].as_array().expect("rights");
             let probes: Vec<&Value> = rights
                 .iter()

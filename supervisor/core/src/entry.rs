@@ -323,6 +323,9 @@ pub struct RightState {
     pub floor: protocol::Floor,
     /// Whether every probe of it held.
     pub held: bool,
+    /// Whether the kernel enforces it, it is only watched, or nothing does.
+    #[serde(default)]
+    pub state: protocol::State,
     /// What enforces it here (`mount view + Landlock`).
     pub by: String,
     /// Its probes.
@@ -364,9 +367,14 @@ impl Certificate {
                 container.engine_access
             ));
         }
-        if !missing.is_empty() {
-            let names: Vec<_> = missing.iter().map(|state| state.right.as_str()).collect();
-            line.push_str(&format!(" · NOT held: {}", names.join(", ")));
+        let (watched, missing): (Vec<_>, Vec<_>) = missing
+            .into_iter()
+            .partition(|state| state.state == protocol::State::Watched);
+        for (word, states) in [("watched", watched), ("NOT held", missing)] {
+            let names: Vec<_> = states.iter().map(|state| state.right.as_str()).collect();
+            if !names.is_empty() {
+                line.push_str(&format!(" · {word}: {}", names.join(", ")));
+            }
         }
         line
     }

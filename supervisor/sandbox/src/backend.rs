@@ -1,9 +1,12 @@
 //! How the outer box is made: one trait, and what stands behind it is the caller's choice once.
 
+use std::sync::Arc;
+
 use protocol::jail::JailSpec;
 
 use crate::{
-    launch::{Jail, LaunchError, launch},
+    cgroup::Group,
+    launch::{Jail, LaunchError, launch_in},
     worker::WorkerBinary,
 };
 
@@ -17,11 +20,14 @@ pub trait Backend: std::fmt::Debug + Send + Sync {
 }
 
 /// Boxes of the kernel's own means: namespaces where there are any, Landlock and seccomp.
-#[derive(Debug, Clone, Copy)]
-pub struct Landlock;
+#[derive(Debug, Clone)]
+pub struct Landlock {
+    /// The control groups that its boxes stand in.
+    pub group: Arc<Group>,
+}
 
 impl Backend for Landlock {
     fn launch(&self, spec: &JailSpec, worker: &WorkerBinary) -> Result<Jail, LaunchError> {
-        launch(spec, worker)
+        launch_in(spec, worker, Some(&self.group))
     }
 }

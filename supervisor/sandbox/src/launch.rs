@@ -10,6 +10,7 @@ use std::{
         unix::{net::UnixStream, process::CommandExt as _},
     },
     process::{Command, Stdio},
+    sync::Arc,
     time::Instant,
 };
 
@@ -26,6 +27,7 @@ use rustix::{
 use serde::Serialize;
 
 use crate::{
+    cgroup::Group,
     docker::{ContainerFacts, EngineFault},
     process::{Process, readable},
     spawner,
@@ -111,6 +113,18 @@ pub enum LaunchError {
 /// # Errors
 /// [`LaunchError`]; whatever was started is dead by then.
 pub fn launch(spec: &JailSpec, worker: &WorkerBinary) -> Result<Jail, LaunchError> {
+    launch_in(spec, worker, None)
+}
+
+/// As [`launch`], with every process of the box in `group` before anything untrusted runs.
+///
+/// # Errors
+/// As [`launch`]; also where the kernel refuses a process its group.
+pub fn launch_in(
+    spec: &JailSpec,
+    worker: &WorkerBinary,
+    group: Option<&Arc<Group>>,
+) -> Result<Jail, LaunchError> {
     let (hands, hands_inside) = UnixStream::pair()?;
     let (agent, agent_inside) = UnixStream::pair()?;
     let mut process = start(
@@ -121,9 +135,14 @@ pub fn launch(spec: &JailSpec, worker: &WorkerBinary) -> Result<Jail, LaunchErro
             OwnedFd::from(agent_inside).into(),
         ],
         spec,
+        group.cloned(),
     )?;
     match greet(&hands, spec, process.pid()) {
         Ok((facts, pidfd)) => {
+            if let Some(group) = group {
+                let hands = pid_of(&pidfd).unwrap_or(process.pid());
+                group.adopt(&[process.pid(), hands])?;
+            }
             process.adopt(pidfd);
             Ok(Jail {
                 agent,
@@ -145,6 +164,7 @@ pub(crate) fn start(
     role: &str,
     [first, second]: [Stdio; 2],
     spec: &impl Serialize,
+    group: Option<Arc<Group>>,
 ) -> Result<Process, LaunchError> {
     let spec = sealed(spec)?;
     let mut command = Command::new(worker.program());
@@ -156,7 +176,7 @@ pub(crate) fn start(
         .stdin(first)
         .stdout(second)
         .stderr(Stdio::from(spec));
-    let child = spawner::start(command).map_err(|source| LaunchError::Start {
+    let child = spawner::start(command, group).map_err(|source| LaunchError::Start {
         path: worker.path().display().to_string(),
         source,
     })?;
@@ -305,8 +325,7 @@ fn receive(
 /// kill: the kernel tells its pid, and its parents lead to the process that was started.
 fn check_pidfd(handle: &OwnedFd, started: u32) -> Result<(), LaunchError> {
     let fault = || LaunchError::Fault("the handle of pid 1 is not one of this jail".to_owned());
-    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd()))?;
-    let pid: u32 = field(&info, "Pid:").ok_or_else(fault)?;
+    let pid = pid_of(handle).ok_or_else(fault)?;
     if pid == started {
         return Ok(());
     }
@@ -318,6 +337,12 @@ fn check_pidfd(handle: &OwnedFd, started: u32) -> Result<(), LaunchError> {
     } else {
         Err(fault())
     }
+}
+
+/// The pid on the host that a pidfd is of; `None` if it is none, or its process is gone.
+pub(crate) fn pid_of(handle: &OwnedFd) -> Option<u32> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
+    field(&info, "Pid:")
 }
 
 fn field(text: &str, name: &str) -> Option<u32> {

@@ -13,26 +13,32 @@
 
 mod backend;
 mod book;
+mod cgroup;
 mod claim;
 mod docker;
 mod git;
 mod launch;
+mod limits;
 mod link;
 mod process;
 mod reader;
+mod rights;
 mod spawner;
 mod view;
 mod worker;
 
 pub use backend::{Backend, Landlock};
 pub use book::list_attacks;
+pub use cgroup::{Controller, Events, Group, Limits, sweep as sweep_groups};
 pub use claim::{ClaimedUid, NoUid, free_uid};
 pub use docker::{
     ContainerFacts, Docker, DockerPlan, Engine, EngineFault, EngineLook, Explainer, Swept, sweep,
 };
-pub use launch::{Facts, Jail, LaunchError, launch};
+pub use launch::{Facts, Jail, LaunchError, launch, launch_in};
+pub use limits::process_limit;
 pub use link::{pipe_pair, send_order};
 pub use process::{Process, Stuck};
 pub use reader::{ReaderError, run_reader};
+pub use rights::{Row as RightRow, TABLE as RIGHTS, enforced_by, row_of};
 pub use view::{Host, SessionPlace, ViewError, command_environment, jail_spec};
 pub use worker::{WorkerBinary, WorkerMissing, find_worker};

@@ -76,6 +76,13 @@ impl Process {
         }
     }
 
+    /// The pid of hands on the host, or of the process that was started where hands is that one.
+    #[must_use]
+    pub fn hands(&self) -> u32 {
+        let hands = self.hands.as_ref().and_then(crate::launch::pid_of);
+        hands.unwrap_or_else(|| self.pid())
+    }
+
     /// The pidfd of hands: readable when hands, and with it everything in the box, has ended.
     #[must_use]
     pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {

@@ -59,7 +59,7 @@ pub fn run_reader(
     let (mut link, inside) = UnixStream::pair()?;
     link.set_nonblocking(true)?;
     let ends = [Stdio::from(OwnedFd::from(inside)), Stdio::null()];
-    let mut process = start(worker, "reader", ends, spec)?;
+    let mut process = start(worker, "reader", ends, spec, None)?;
     let mut decoder = Decoder::new(bounds::FRAME);
     let mut chunk = vec![0_u8; 64 * 1024];
     let mut done = false;

@@ -4,11 +4,15 @@
 use std::{
     io,
     process::{Child, Command},
-    sync::{OnceLock, mpsc},
+    sync::{Arc, OnceLock, mpsc},
 };
+
+use crate::cgroup::Group;
 
 struct Start {
     command: Command,
+    /// Where the child is born, if it is bounded.
+    group: Option<Arc<Group>>,
     answer: mpsc::SyncSender<io::Result<Child>>,
 }
 
@@ -19,10 +23,18 @@ fn begin() -> Option<mpsc::Sender<Start>> {
     let body = move || {
         while let Ok(Start {
             mut command,
+            group,
             answer,
         }) = starts.recv()
         {
-            let child = command.spawn();
+            let stay = group.as_ref().map(|group| group.enter()).transpose();
+            let child = stay.and_then(|stay| {
+                let child = command.spawn();
+                // Home again before the next one is started.
+                drop(stay);
+                child
+            });
+            drop(group);
             // The command owns the child's ends of the links: they close before anybody waits for
             // end-of-file on ours.
             drop(command);
@@ -38,10 +50,15 @@ fn begin() -> Option<mpsc::Sender<Start>> {
 }
 
 /// Starts `command` from the spawner thread.
-pub(crate) fn start(command: Command) -> io::Result<Child> {
+pub(crate) fn start(command: Command, group: Option<Arc<Group>>) -> io::Result<Child> {
     let gone = || io::Error::other("the thread that starts processes is gone");
     let sender = SPAWNER.get_or_init(begin).as_ref().ok_or_else(gone)?;
     let (answer, child) = mpsc::sync_channel(1);
-    sender.send(Start { command, answer }).map_err(|_| gone())?;
+    let start = Start {
+        command,
+        group,
+        answer,
+    };
+    sender.send(start).map_err(|_| gone())?;
     child.recv().map_err(|_| gone())?
 }

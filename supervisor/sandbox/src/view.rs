@@ -251,9 +251,11 @@ fn view(
         target: target.into(),
         to: to.into(),
     };
-    let tmpfs = |target: &str, bytes, mode| Mount::Tmpfs {
+    // They are memory, and the session's has to do for its processes too.
+    let share = place.settings.limits.memory / 4;
+    let tmpfs = |target: &str, bytes: u64, mode| Mount::Tmpfs {
         target: target.into(),
-        bytes,
+        bytes: bytes.min(share),
         inodes: bounds::TMP_INODES,
         mode,
     };

@@ -101,6 +101,9 @@ impl<'a> Command<'a> {
     }
 }
 
+/// How much commands give way: hands, wardens and the agent of their own session come first.
+const NICE: i32 = 5;
+
 /// Where a start failed, and the errno.
 type Failed = (Stage, i32);
 
@@ -142,6 +145,7 @@ fn raise(kernel: Kernel, hands: i32, command: &Command<'_>, told: &OwnedFd) -> R
     sys::place(command.output.as_fd(), 2).map_err(placed)?;
     descriptors::close_all_but(&[told.as_fd()]).map_err(placed)?;
     limits(command.limits).map_err(|errno| (Stage::Limits, errno as i32))?;
+    sys::be_nice(NICE).map_err(|error| (Stage::Limits, errno_of(&error)))?;
 
     std::env::set_current_dir(command.cwd).map_err(|error| (Stage::Folder, errno_of(&error)))?;
     // A folder outside the root answers with a name that is not absolute.

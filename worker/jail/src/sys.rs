@@ -63,17 +63,15 @@ pub(crate) fn leave(code: u8) -> ! {
 /// A copy, close-on-exec and numbered 3 or higher, of a descriptor that this process was born with.
 pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: fcntl(F_DUPFD_CLOEXEC) takes integers only; a number that is not open answers EBADF.
-    descriptor(c_long::from(unsafe {
-        libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3)
-    }))
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    descriptor(c_long::from(copy))
 }
 
 /// A copy, close-on-exec and numbered 10 or higher: out of the way of what is placed lower.
 pub(crate) fn high(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: fcntl(F_DUPFD_CLOEXEC) takes integers only; `fd` is open.
-    descriptor(c_long::from(unsafe {
-        libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 10)
-    }))
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 10) };
+    descriptor(c_long::from(copy))
 }
 
 /// Puts a copy of `from` at `number`, kept over exec. Only in a child that is about to exec, or for
@@ -120,6 +118,13 @@ pub(crate) fn default_signals() -> io::Result<()> {
 pub(crate) fn ignore_broken_pipes() {
     // SAFETY: SIG_IGN installs no handler, so no code of ours can be called.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Lowers the priority of this process, which what it starts inherits.
+pub(crate) fn be_nice(by: c_int) -> io::Result<()> {
+    // SAFETY: numbers only; 0 names the calling process.
+    let value = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, by) };
+    answer(c_long::from(value)).map(drop)
 }
 
 /// A pidfd of a process.

@@ -172,6 +172,9 @@ fn perform(
             database,
             tables,
         } => sql::tables(name, database, tables).map(|tables| Some(Finding::Tables { tables })),
+        Errand::Measure { tree } => {
+            weigh::measure(tree).map(|(bytes, entries)| Some(Finding::Measured { bytes, entries }))
+        }
         Errand::Remove { folder } => sealed::remove(folder).map(|()| Some(Finding::Removed)),
     }
 }

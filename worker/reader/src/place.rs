@@ -24,6 +24,8 @@ pub(crate) struct Status {
     pub(crate) kind: Kind,
     pub(crate) mode: u32,
     pub(crate) size: u64,
+    /// Bytes as the file system stores them.
+    pub(crate) stored: u64,
     pub(crate) identity: (u64, u64),
     pub(crate) owner: (u32, u32),
     pub(crate) mtime: (i64, i64),
@@ -58,6 +60,10 @@ impl From<FileStat> for Status {
             kind,
             mode: stat.st_mode & PERMISSIONS,
             size: u64::try_from(stat.st_size).unwrap_or(0),
+            // The kernel counts blocks of 512 bytes here, whatever the file system's are.
+            stored: u64::try_from(stat.st_blocks)
+                .unwrap_or(0)
+                .saturating_mul(512),
             identity: (stat.st_dev, stat.st_ino),
             owner: (stat.st_uid, stat.st_gid),
             mtime: (stat.st_mtime, stat.st_mtime_nsec),

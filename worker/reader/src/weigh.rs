@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use crate::failure::Trouble;
 use crate::hide::Hide;
 use crate::name;
-use crate::place::Status;
+use crate::place::{self, Status};
 use crate::walk::{self, Spot, Tree, Visit};
 
 /// How far beyond the bound it is counted, to name the right folders.
@@ -36,6 +36,61 @@ pub(crate) fn weigh(root: &OwnedFd, hide: &Hide, bounds: Bounds) -> Result<(), T
         Ok(()) if all.entries <= bounds.entries && all.bytes <= bounds.bytes => Ok(()),
         Ok(()) | Err(Trouble::Limit(_)) => Err(scale.refusal()),
         Err(other) => Err(other),
+    }
+}
+
+/// Counts bytes and entries of a tree that is being worked in, up to [`bounds::LIST_ENTRIES`]; a tree
+/// with more is as heavy as can be.
+pub(crate) fn measure(tree: &str) -> Result<(u64, u64), Trouble> {
+    let root = place::open_root(tree)?;
+    let mut sum = Sum::default();
+    match walk::walk(&root, Tree::Live, &mut sum) {
+        Ok(()) => Ok((sum.bytes, sum.entries)),
+        Err(Trouble::Limit(_)) => Ok((u64::MAX, sum.entries)),
+        Err(other) => Err(other),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    bytes: u64,
+    entries: u64,
+}
+
+impl Sum {
+    fn add(&mut self, status: &Status) {
+        self.bytes = self.bytes.saturating_add(status.stored);
+        self.entries = self.entries.saturating_add(1);
+    }
+}
+
+impl Visit for Sum {
+    fn wants(&mut self, _: &[u8], _: bool) -> bool {
+        true
+    }
+
+    fn enter(&mut self, _: &Spot<'_>, status: &Status) -> Result<bool, Trouble> {
+        self.add(status);
+        Ok(true)
+    }
+
+    fn leave(&mut self, _: &Status) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn leaf(&mut self, _: &Spot<'_>, status: &Status) -> Result<(), Trouble> {
+        self.add(status);
+        Ok(())
+    }
+
+    fn skip(&mut self, _: &[u8], _: &str) {}
+
+    fn room(&self) -> u64 {
+        protocol::bounds::LIST_ENTRIES.saturating_sub(self.entries)
+    }
+
+    fn full(&self, _: &[u8]) -> Trouble {
+        Trouble::Limit(String::new())
     }
 }
 

@@ -165,6 +165,10 @@ impl Paths {
                     ..Self::default()
                 }
             }
+            Errand::Measure { tree } => Self {
+                read: list(&[tree]),
+                ..Self::default()
+            },
             Errand::Remove { folder } => Self {
                 write: list(&[folder]),
                 ..Self::default()

@@ -213,6 +213,8 @@ fn summary(outcome: &Outcome) -> (bool, String) {
                 (Some(EndedBy::OutputLimit), ..) => "ended: output limit".to_owned(),
                 (Some(EndedBy::Cancelled), ..) => "ended: cancelled".to_owned(),
                 (Some(EndedBy::Killed), ..) => "ended: job_kill".to_owned(),
+                (Some(EndedBy::MemoryLimit), ..) => "ended: memory limit".to_owned(),
+                (Some(EndedBy::DiskLimit), ..) => "ended: disk limit".to_owned(),
                 (None, Some(code), _) => format!("exit {code}"),
                 (None, None, Some(signal)) => format!("signal {signal}"),
                 (None, None, None) => "ended".to_owned(),

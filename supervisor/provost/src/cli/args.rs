@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// Tell the whole story of one call: verdict, rule, question, answer, effect, outcome
     Why(WhyArgs),
     /// Show which layers held when a session started
-    Certificate(SessionArg),
+    Certificate(CertificateArgs),
     /// Tell what this machine can hold, and one remedy for each thing that it cannot
     Doctor(DoctorArgs),
     /// Keep a provider's key (typed, or from standard input), or sign in to ChatGPT (codex)
@@ -237,6 +237,16 @@ pub(crate) struct ResumeArgs {
 pub(crate) struct SessionArg {
     /// The session, or `last`
     pub(crate) session: String,
+}
+
+/// `provost certificate`
+#[derive(Debug, Args)]
+pub(crate) struct CertificateArgs {
+    /// The session, or `last`
+    pub(crate) session: String,
+    /// The whole certificate as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `provost diff`

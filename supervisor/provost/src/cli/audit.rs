@@ -15,8 +15,8 @@ use supervisor_record::{
 };
 
 use super::{
-    args::{AuditCommand, AuditFormat, ExportArgs, SessionArg, VerifyArgs},
-    ocsf, sessions,
+    args::{AuditCommand, AuditFormat, CertificateArgs, ExportArgs, VerifyArgs},
+    ocsf, rights, sessions,
 };
 use crate::{
     exit::{CONFIG, ENDED, Failure, REFUSED_AT_START, USAGE},
@@ -217,7 +217,7 @@ fn write(
 }
 
 /// `provost certificate`
-pub(super) fn certificate(args: &SessionArg) -> Result<ExitCode, Failure> {
+pub(super) fn certificate(args: &CertificateArgs) -> Result<ExitCode, Failure> {
     let places = own_places()?;
     let record = session::open_record(&places)?;
     let id = sessions::find(&record, &args.session)?;
@@ -228,7 +228,11 @@ pub(super) fn certificate(args: &SessionArg) -> Result<ExitCode, Failure> {
     });
     let certificate =
         found.ok_or_else(|| Failure::new(ENDED, format!("session {id} has no certificate")))?;
-    let text = serde_json::to_string_pretty(certificate).unwrap_or_default();
-    output::out(&format!("{text}\n"));
+    if args.json {
+        let text = serde_json::to_string_pretty(certificate).unwrap_or_default();
+        output::out(&format!("{text}\n"));
+    } else {
+        output::out(&rights::certificate(id.as_str(), certificate));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,20 +5,19 @@
 use std::{path::Path, process::ExitCode};
 
 use policies::parse::Source;
-use protocol::{
-    Floor, Right, bounds,
-    jail::{Identity, Situation},
-};
+use protocol::{State, bounds, jail::Identity};
 use serde_json::json;
-use supervisor_core::{Certificate, RightState};
+use supervisor_core::Certificate;
 use supervisor_record::Places;
-use supervisor_sandbox::{ClaimedUid, Engine, EngineFault, EngineLook, find_worker, free_uid};
+use supervisor_sandbox::{
+    ClaimedUid, Engine, EngineFault, EngineLook, RIGHTS, find_worker, free_uid,
+};
 
-use super::args::DoctorArgs;
+use super::{args::DoctorArgs, rights};
 use crate::{
     exit::{DONE, Failure, REFUSED_AT_START},
     output,
-    session::{held_by, own_places, setup, trial},
+    session::{own_places, setup, trial},
 };
 
 /// `provost doctor`
@@ -41,20 +40,6 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     // Folders of ours with nothing in them; what stays is swept with the runtime folder.
     let _ = std::fs::remove_dir_all(&scratch);
 
-    let rights: Vec<(Right, Floor, Option<RightState>)> = Right::ALL
-        .iter()
-        .map(|&right| {
-            let floor = policy.settings.confinement.rights.get(&right).copied();
-            let state = proven.as_ref().ok().and_then(|certificate| {
-                certificate
-                    .rights
-                    .iter()
-                    .find(|state| state.right == right)
-                    .cloned()
-            });
-            (right, floor.unwrap_or(Floor::Required), state)
-        })
-        .collect();
     let engine = Engine::find().and_then(|engine| {
         let look = engine.look()?;
         Ok((engine.socket().display().to_string(), look))
@@ -65,10 +50,10 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if args.json {
         output::out(&format!(
             "{}\n",
-            as_json(&path, &engine, &proven, &rights, starts)
+            as_json(&path, &policy, &engine, &proven, starts)
         ));
     } else {
-        tell(&path, &engine, &proven, &rights);
+        tell(&path, &engine, &proven);
     }
     Ok(ExitCode::from(if starts { DONE } else { REFUSED_AT_START }))
 }
@@ -96,25 +81,6 @@ fn prepare(scratch: &Path, identity: Option<Identity>) -> std::io::Result<()> {
         std::os::unix::fs::chown(&tree, Some(identity.uid), Some(identity.gid))?;
     }
     Ok(())
-}
-
-/// Why a right is not held here, and what to do.
-fn cause(state: Option<&RightState>, proven: &Result<Certificate, Failure>) -> Option<String> {
-    match (state, proven) {
-        (Some(state), _) if state.held => None,
-        (Some(state), _) => {
-            let found = state.probes.iter().filter(|probe| !probe.held());
-            let found: Vec<_> = found
-                .map(|probe| format!("{}: {}", probe.case, probe.answer))
-                .collect();
-            Some(format!(
-                "{}; update the kernel, or make the right `preferred`",
-                found.join(", ")
-            ))
-        }
-        (None, Err(failure)) => Some(failure.message.clone()),
-        (None, Ok(_)) => Some("no probe spoke of it".to_owned()),
-    }
 }
 
 /// A container engine with its socket, or why there is none and what to do.
@@ -152,16 +118,27 @@ fn engine_line(engine: &Engines) -> String {
 
 fn as_json(
     worker: &str,
+    policy: &policies::Policy,
     engine: &Engines,
     proven: &Result<Certificate, Failure>,
-    rights: &[(Right, Floor, Option<RightState>)],
     starts: bool,
 ) -> serde_json::Value {
     let certificate = proven.as_ref().ok();
-    let rights = rights.iter().map(|(right, floor, state)| {
-        let held = state.as_ref().is_some_and(|state| state.held);
-        json!({ "right": right, "floor": floor, "held": held, "by": held_by(*right, Situation::Namespaces),
-            "remedy": cause(state.as_ref(), proven) })
+    let rights = RIGHTS.iter().map(|row| {
+        let state = certificate.and_then(|found| {
+            let mut states = found.rights.iter();
+            states.find(|state| state.right == row.right)
+        });
+        let floor = policy.settings.confinement.rights.get(&row.right);
+        let [a, b, c] = row.by;
+        let cause = || proven.as_ref().err().map(|failure| failure.message.clone());
+        json!({
+            "right": row.right, "floor": floor, "held": state.is_some_and(|state| state.held),
+            "state": state.map_or(State::Absent, |state| state.state),
+            "by": state.map_or(a, |state| state.by.as_str()),
+            "table": { "A": a, "B": b, "C": c },
+            "remedy": state.map_or_else(cause, rights::remedy),
+        })
     });
     let bounds = bounds::TABLE.iter();
     let bounds = bounds.map(|b| json!({ "name": b.name, "value": b.value, "reason": b.reason }));
@@ -176,41 +153,29 @@ fn as_json(
     })
 }
 
-fn tell(
-    worker: &str,
-    engine: &Engines,
-    proven: &Result<Certificate, Failure>,
-    rights: &[(Right, Floor, Option<RightState>)],
-) {
+fn tell(worker: &str, engine: &Engines, proven: &Result<Certificate, Failure>) {
     let mut text = format!(
         "kernel    {} ({})\nworker    {worker}\n",
         kernel(),
         std::env::consts::ARCH
     );
-    match proven {
-        Ok(certificate) => text.push_str(&format!(
+    text.push_str(&match proven {
+        Ok(certificate) => format!(
             "jail      built, proven and taken down: {}\n",
             certificate.line()
-        )),
-        Err(failure) => {
-            text.push_str(&format!(
-                "jail      cannot be built here: {}\n",
-                failure.message
-            ));
-        }
-    }
+        ),
+        Err(failure) => format!("jail      cannot be built here: {}\n", failure.message),
+    });
     text.push_str(&format!("engine    {}\n\n", engine_line(engine)));
-    for (right, floor, state) in rights {
-        let floor = format!("{floor:?}").to_lowercase();
-        let held = state.as_ref().is_some_and(|state| state.held);
-        let word = if held { "held" } else { "NOT held" };
-        let by = held_by(*right, Situation::Namespaces);
-        text.push_str(&format!(
-            "{:<20} {floor:<9} {word:<9} {by}\n",
-            right.as_str()
-        ));
-        if let (false, Some(_), Some(cause)) = (held, state, cause(state.as_ref(), proven)) {
-            text.push_str(&format!("{:>31} {cause}\n", "remedy:"));
+    if let Ok(certificate) = proven {
+        text.push_str(&rights::table(&certificate.rights));
+    } else {
+        for row in RIGHTS {
+            let [a, b, c] = row.by;
+            text.push_str(&format!(
+                "{:<20} not proven: A {a}; B {b}; C {c}\n",
+                row.right.as_str()
+            ));
         }
     }
     output::out(&text);

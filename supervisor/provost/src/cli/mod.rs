@@ -11,6 +11,7 @@ mod ocsf;
 mod policy;
 mod providers;
 mod review;
+mod rights;
 mod run;
 mod selftest;
 mod sessions;

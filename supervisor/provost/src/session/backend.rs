@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use policies::Settings;
 use protocol::SessionId;
 use supervisor_record::{Places, SessionLock};
-use supervisor_sandbox::{Backend, Docker, DockerPlan, Engine, Landlock};
+use supervisor_sandbox::{Backend, Docker, DockerPlan, Engine, Group, Landlock, Limits};
 
 use crate::{
     exit::{CONFIG, Failure, REFUSED_AT_START},
@@ -13,10 +13,24 @@ use crate::{
 };
 
 /// The backend that the settings ask for; a Docker engine has answered when this returns.
-pub(crate) fn of(places: &Places, settings: &Settings) -> Result<Arc<dyn Backend>, Failure> {
+/// With it the control groups of the session: an engine makes those of its containers itself.
+pub(crate) fn of(
+    places: &Places,
+    settings: &Settings,
+    session: &SessionId,
+) -> Result<(Arc<dyn Backend>, Arc<Group>), Failure> {
     let confinement = &settings.confinement;
     if confinement.backend == policies::Backend::Landlock {
-        return Ok(Arc::new(Landlock));
+        let limits = Limits {
+            memory: settings.limits.memory,
+            processes: settings.limits.processes,
+            cpu: settings.limits.cpu,
+        };
+        let group = Arc::new(Group::make(session, &limits));
+        let landlock = Landlock {
+            group: Arc::clone(&group),
+        };
+        return Ok((Arc::new(landlock), group));
     }
     let image = confinement.image.clone().ok_or_else(|| {
         Failure::new(CONFIG, "the backend docker needs an image")
@@ -30,7 +44,8 @@ pub(crate) fn of(places: &Places, settings: &Settings) -> Result<Arc<dyn Backend
         cpu_millis: cpu_millis(settings),
         folder: folder(places),
     };
-    Ok(Arc::new(Docker::new(Arc::new(engine), plan)))
+    let docker = Docker::new(Arc::new(engine), plan);
+    Ok((Arc::new(docker), Arc::new(Group::none())))
 }
 
 /// Removes what supervisors that died have left with the engine. It is asked only when this start needs

@@ -1,16 +1,16 @@
 //! Proves the box before anything untrusted runs in it: the probes of both domains, and the session's
 //! certificate from what they found.
 
-use std::{os::fd::AsFd as _, path::Path, time::Duration};
+use std::{os::fd::AsFd as _, path::Path, sync::Arc, time::Duration};
 
 use policies::Policy;
 use protocol::{
-    CommandId, Digest, Floor, Order, Probe, ProbeDomain, Right,
-    jail::{JailSpec, ProbePlan, Situation},
+    CommandId, Digest, Floor, Order, Probe, ProbeDomain, Right, State,
+    jail::{JailSpec, ProbePlan},
 };
 use supervisor_core::{Certificate, Container, RightState};
 use supervisor_record::Places;
-use supervisor_sandbox::{ContainerFacts, Facts, WorkerBinary};
+use supervisor_sandbox::{ContainerFacts, Facts, Group, WorkerBinary, enforced_by};
 use tokio::{io::AsyncReadExt as _, net::unix::pipe};
 
 use super::{bait::Bait, links::Hands, now_ms};
@@ -33,6 +33,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) hidden: Vec<String>,
     /// Folder of the session's own files on the host.
     pub(crate) folder: &'a Path,
+    /// What bounds the box from outside.
+    pub(crate) bounds: &'a Bounds,
 }
 
 /// Runs the probes in both domains and writes the certificate.
@@ -51,7 +53,58 @@ pub(crate) async fn certify(hands: &Hands, at: &Circumstances<'_>) -> Result<Cer
         probes.map_err(|_| format!("the probes took more than {} s", PROBE_TIME.as_secs()))??;
     let worker = at.worker.digest();
     let worker = worker.map_err(|e| format!("the worker cannot be read: {e}"))?;
+    let probes = [probes, at.bounds.read_back()].concat();
     Ok(certificate(at, worker.clone(), &probes))
+}
+
+/// What bounds a box from outside, to be read back.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    /// Its control groups.
+    pub(crate) group: Arc<Group>,
+    /// Hands, on the host.
+    pub(crate) hands: u32,
+    /// Processes that the policy allows.
+    pub(crate) processes: u64,
+}
+
+impl Bounds {
+    /// Looks what the kernel holds the box to now. One thing that bounds the processes is enough.
+    pub(crate) fn read_back(&self) -> Vec<Probe> {
+        let mut probes = self.group.read_back(self.hands);
+        let limit = supervisor_sandbox::process_limit(self.hands, self.processes);
+        let of_group = |probe: &Probe| probe.right == Right::Processes;
+        if limit.held() {
+            probes.retain(|probe| !of_group(probe) || probe.held());
+            probes.push(limit);
+        } else if !probes.iter().any(|probe| of_group(probe) && probe.held()) {
+            probes.push(limit);
+        }
+        probes
+    }
+
+    /// A right of the certificate that was held from outside and is not any more, with what was found.
+    pub(crate) fn lost(&self, certificate: &Certificate) -> Option<String> {
+        let probes = self.read_back();
+        let wanted = certificate.rights.iter().filter(|state| {
+            state.held
+                && state.floor == Floor::Required
+                && state.right.domains().contains(&ProbeDomain::Outside)
+        });
+        wanted.into_iter().find_map(|state| {
+            let mine = probes.iter().filter(|probe| probe.right == state.right);
+            let broken: Vec<_> = mine
+                .filter(|probe| !probe.held())
+                .map(|probe| format!("{}: {}", probe.case, probe.answer))
+                .collect();
+            (!broken.is_empty()).then(|| {
+                format!(
+                    "the required right {} was held by {} and is not any more ({}): somebody on the host changed it",
+                    state.right, state.by, broken.join(", ")
+                )
+            })
+        })
+    }
 }
 
 async fn probe(
@@ -111,11 +164,21 @@ fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Cert
             .filter(|probe| probe.right == right)
             .cloned()
             .collect();
+        let held = is_held(right, &mine);
+        let state = match (right, held) {
+            (_, true) => State::Enforced,
+            // The tree is counted while commands run, in every situation.
+            (Right::Disk, false) => State::Watched,
+            (_, false) => State::Absent,
+        };
+        let group = at.bounds.group.by(right).filter(|_| held);
+        let by = group.unwrap_or_else(|| enforced_by(right, at.facts.situation).to_owned());
         RightState {
             right,
-            floor: floor.unwrap_or(Floor::Required),
-            held: is_held(right, &mine),
-            by: held_by(right, at.facts.situation).to_owned(),
+            floor: floor.unwrap_or(right.default_floor()),
+            held,
+            state,
+            by,
             probes: mine,
         }
     });
@@ -152,63 +215,6 @@ fn container(facts: &ContainerFacts) -> Container {
 fn is_held(right: Right, probes: &[Probe]) -> bool {
     let probed = |domain: &ProbeDomain| probes.iter().any(|probe| probe.domain == *domain);
     right.domains().iter().all(probed) && probes.iter().all(Probe::held)
-}
-
-/// What enforces a right, for people: the table of the Landlock backend.
-pub(crate) fn held_by(right: Right, situation: Situation) -> &'static str {
-    if situation == Situation::Container {
-        return held_in_container(right);
-    }
-    match (right, situation == Situation::Namespaces) {
-        (Right::FilesRead | Right::FilesWrite, true) => "mount view + Landlock",
-        (Right::FilesRead | Right::FilesWrite, false) => "Landlock",
-        (Right::FilesMeta, true) => "mount view, read-only mounts",
-        (Right::FilesMeta, false) => "unused uid",
-        (Right::FilesHidden, _) => "left out of the copy",
-        (Right::NetTcp | Right::NetUdp, true) => "network namespace + Landlock",
-        (Right::NetTcp | Right::NetUdp, false) => "seccomp",
-        (Right::NetUnixPath, true) => "mount view",
-        (Right::NetUnixPath, false) => "seccomp",
-        (Right::NetUnixAbstract, true) => "network namespace + Landlock scope",
-        (Right::NetUnixAbstract, false) => "Landlock scope + seccomp",
-        (Right::ProcSignal, true) => "pid namespace + Landlock scope",
-        (Right::ProcSignal, false) => "Landlock scope",
-        (Right::ProcTrace, _) => "Landlock domains + seccomp",
-        (Right::ProcSee, true) => "pid namespace + hidepid",
-        (Right::ProcSee, false) => "Landlock (no /proc)",
-        (Right::ProcLimits, _) => "seccomp",
-        (Right::Exec, _) => "seccomp + Landlock (agent)",
-        (Right::Terminal, _) => "own session + seccomp",
-        (Right::Syscalls, _) => "seccomp + no capabilities",
-        (Right::Ipc, true) => "ipc namespace + seccomp",
-        (Right::Ipc, false) => "seccomp",
-        (Right::Devices, true) => "mount view + no capabilities",
-        (Right::Devices, false) => "Landlock + no capabilities",
-        (Right::Memory | Right::Processes | Right::Cpu | Right::Disk, _) => "limits",
-    }
-}
-
-/// Column C of the table: what the engine makes, and the same layers within.
-fn held_in_container(right: Right) -> &'static str {
-    match right {
-        Right::FilesRead | Right::FilesWrite => "container's mounts + Landlock",
-        Right::FilesMeta => "container's mounts, read-only",
-        Right::FilesHidden => "left out of the copy",
-        Right::NetTcp | Right::NetUdp => "container's network (none) + Landlock",
-        Right::NetUnixPath => "container's mounts",
-        Right::NetUnixAbstract => "container's network (none) + Landlock scope",
-        Right::ProcSignal => "container's pids + Landlock scope",
-        Right::ProcTrace => "Landlock domains + seccomp",
-        Right::ProcSee => "container's pids (its own see each other)",
-        Right::ProcLimits => "seccomp",
-        Right::Exec => "seccomp + Landlock (agent)",
-        Right::Terminal => "own session + seccomp",
-        Right::Syscalls => "seccomp twice + no capabilities",
-        Right::Ipc => "container's ipc + seccomp",
-        Right::Devices => "container's devices + no capabilities",
-        Right::Memory | Right::Processes | Right::Cpu => "container's cgroup",
-        Right::Disk => "limits",
-    }
 }
 
 fn read_line(path: &str) -> String {

@@ -7,6 +7,7 @@ use std::{
     io::Write as _,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,6 +17,7 @@ use protocol::{
     jail::Domain,
 };
 use supervisor_core::{EffectOutcome, KillJob, Message, Permit, RunCommand};
+use supervisor_sandbox::Group;
 use tokio::{io::AsyncReadExt as _, net::unix::pipe, sync::Notify, time::timeout};
 
 use super::{
@@ -55,6 +57,7 @@ pub(crate) struct Commands {
     inbox: Inbox,
     store: Store,
     live: Rc<RefCell<BTreeMap<CommandId, Rc<Live>>>>,
+    group: Arc<Group>,
 }
 
 /// One command, running or ended.
@@ -68,13 +71,20 @@ struct Live {
 
 impl Commands {
     /// None yet.
-    pub(crate) fn new(hands: Hands, frame: Frame, inbox: Inbox, store: Store) -> Self {
+    pub(crate) fn new(
+        hands: Hands,
+        frame: Frame,
+        inbox: Inbox,
+        store: Store,
+        group: Arc<Group>,
+    ) -> Self {
         Self {
             hands,
             frame: Rc::new(frame),
             inbox,
             store,
             live: Rc::default(),
+            group,
         }
     }
 
@@ -209,7 +219,8 @@ impl Commands {
         mut output: pipe::Receiver,
         time: Duration,
     ) -> Result<CommandResult, Failure> {
-        let (began, kills) = (Instant::now(), self.hands.memory_kills());
+        let began = Instant::now();
+        let kills = self.memory_kills();
         let mut chunk = vec![0_u8; 64 * 1024];
         let (mut open, mut exit) = (true, None::<(Exit, u32)>);
         let mut dry_by = None::<Instant>;
@@ -256,9 +267,13 @@ impl Commands {
             0,
         ));
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if self.hands.memory_kills() > kills {
+        if self.memory_kills() > kills {
             // Told where the model reads: a bare signal 9 explains nothing.
             live.capture.borrow_mut().push(NO_MEMORY, u64::MAX);
+            // A command that went well in spite of it was not ended by it.
+            if live.why.get().is_none() && exit.code != Some(0) {
+                live.why.set(Some(EndedBy::MemoryLimit));
+            }
         }
         Ok(CommandResult {
             exit: exit.code,
@@ -283,6 +298,26 @@ impl Commands {
                 },
                 &[],
             );
+        }
+    }
+
+    /// Processes of the session that the kernel has ended for want of memory, by whoever counts them.
+    fn memory_kills(&self) -> u64 {
+        let engine = self.hands.memory_kills();
+        engine.saturating_add(self.group.events().memory)
+    }
+
+    /// Whether any command runs.
+    pub(crate) fn busy(&self) -> bool {
+        let live = self.live.borrow();
+        live.values().any(|live| live.result.borrow().is_none())
+    }
+
+    /// Ends every command that runs.
+    pub(crate) fn end_all(&self, why: EndedBy) {
+        let all: Vec<CommandId> = self.live.borrow().keys().cloned().collect();
+        for command in all {
+            self.end(&command, why);
         }
     }
 

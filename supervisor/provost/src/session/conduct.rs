@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use protocol::{CallId, FailureClass, Order, TurnEnd, bounds, call::Outcome, phase::Phase};
 use supervisor_core::{
-    AskPerson, Effect, EffectOutcome, End, Message, Permit, Question, QuestionAnswer, Session,
-    Tick, Totals, ViewEvent, end_of, step,
+    AskPerson, Certificate, Effect, EffectOutcome, End, Message, Permit, Question, QuestionAnswer,
+    Session, Tick, Totals, ViewEvent, end_of, step,
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::{
+    certify::Bounds,
     commands::Commands,
     files,
     links::{AgentSpeaker, Hands, Inbox},
@@ -47,6 +48,9 @@ pub(crate) struct Conduct {
     pub(crate) inbox: Inbox,
     pub(crate) messages: mpsc::UnboundedReceiver<Message>,
     pub(crate) wall: Duration,
+    /// What bounds the box from outside, and what it was certified to hold.
+    pub(crate) bounds: Bounds,
+    pub(crate) certificate: Certificate,
 }
 
 /// How a session went.
@@ -183,7 +187,13 @@ impl Conduct {
                     });
                 }
             }
-            Effect::Infer(permit) => self.models.infer(permit),
+            Effect::Infer(permit) => {
+                // What the host can take back is looked at again before each step of the model.
+                if let Some(why) = self.bounds.lost(&self.certificate) {
+                    return Some(End::new("fault", why));
+                }
+                self.models.infer(permit);
+            }
             Effect::CancelInfer => self.models.cancel(),
             Effect::Run(permit) => self.commands.run(permit),
             Effect::EndCommand { command, why } => self.commands.end(&command, why),

@@ -7,6 +7,7 @@ mod capture;
 mod certify;
 mod commands;
 mod conduct;
+mod disk;
 mod files;
 mod heads;
 mod links;
@@ -37,7 +38,6 @@ use supervisor_sandbox::{Backend, Jail, LaunchError, WorkerBinary, command_envir
 use tokio::sync::mpsc;
 
 pub(crate) use backend::sweep as sweep_containers;
-pub(crate) use certify::held_by;
 pub(crate) use conduct::Conducted;
 pub(crate) use heads::Heads;
 pub(crate) use links::Inbox;
@@ -170,7 +170,8 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
     }
     let mut spec = place.spec(&plan.saved)?;
     let worker = Arc::clone(&place.worker);
-    let backend = backend::of(&place.places, &plan.saved.setup.policy.settings)?;
+    let settings = &plan.saved.setup.policy.settings;
+    let (backend, group) = backend::of(&place.places, settings, &spec.session)?;
     let launched = launch(Arc::clone(&backend), &spec, &worker).await;
     let jail = match launched {
         Err(LaunchError::Unfit { step, message }) if !resumed && step.contains(OVERLAY) => {
@@ -183,6 +184,11 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
     if !resumed {
         plan.view.head("workspace", &brought);
     }
+    let bounds = certify::Bounds {
+        group,
+        hands: jail.process.hands(),
+        processes: spec.limits.processes,
+    };
     let (inbox, messages) = mpsc::unbounded_channel();
     let lost =
         |error: std::io::Error| Failure::new(REFUSED_AT_START, format!("a link failed: {error}"));
@@ -201,6 +207,7 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
             nonce,
             hidden: plan.saved.hidden.clone(),
             folder: place.lock.folder(),
+            bounds: &bounds,
         },
     )
     .await
@@ -282,13 +289,29 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
         let message = format!("the operator's socket cannot be opened: {error}");
         Failure::new(REFUSED_AT_START, message)
     })?;
+    let commands = commands::Commands::new(
+        hands.clone(),
+        frame,
+        inbox.clone(),
+        store.clone(),
+        Arc::clone(&bounds.group),
+    );
+    let watch = disk::Watch {
+        worker: Arc::clone(&worker),
+        session: session.clone(),
+        folder: place.lock.folder().to_owned(),
+        limit: saved.setup.policy.settings.limits.disk,
+    };
+    tokio::task::spawn_local(watch.run(commands.clone()));
     let conduct = conduct::Conduct {
         session: Session::new(config, Tick(0)).after(&plan.entries),
         approver: Approver::new(plan.asking == AskedWhere::Terminal),
         board,
         operator,
         agent: links::AgentSpeaker::start(speak),
-        commands: commands::Commands::new(hands.clone(), frame, inbox.clone(), store.clone()),
+        commands: commands.clone(),
+        bounds: bounds.clone(),
+        certificate: certificate.clone(),
         models: models::Models::new(plan.providers, plan.vault, inbox.clone()),
         spans: spans::Spans::new(session.as_str()),
         wall: Duration::from_secs(saved.wall).saturating_sub(began.elapsed()),
@@ -329,8 +352,13 @@ pub(crate) fn trial(
     let spec = place::trial_spec(places, policy, identity, folder)?;
     let worker = Arc::new(worker);
     let proven = async {
-        let backend = backend::of(places, &policy.settings)?;
+        let (backend, group) = backend::of(places, &policy.settings, &spec.session)?;
         let jail = launch(backend, &spec, &worker).await.map_err(unfit)?;
+        let bounds = certify::Bounds {
+            group,
+            hands: jail.process.hands(),
+            processes: spec.limits.processes,
+        };
         let lost = |error: std::io::Error| {
             Failure::new(REFUSED_AT_START, format!("a link failed: {error}"))
         };
@@ -347,6 +375,7 @@ pub(crate) fn trial(
             nonce: place::random_hex(16)?,
             hidden: Vec::new(),
             folder,
+            bounds: &bounds,
         };
         let certificate = certify::certify(&hands, &at).await;
         end(jail).await;
@@ -397,11 +426,15 @@ fn refuse_if_broken(certificate: &Certificate, store: &Store) -> Result<(), Fail
     }
     let lines = broken.iter().map(|state| {
         let found = state.probes.iter().filter(|probe| !probe.held());
-        let found: Vec<_> = found
+        let mut found: Vec<_> = found
             .map(|p| format!("{} in the {:?} domain: {}", p.case, p.domain, p.answer))
             .collect();
+        if found.is_empty() {
+            found.push(state.state.as_str().to_owned());
+        }
+        let remedy = supervisor_sandbox::row_of(state.right).map_or("", |row| row.remedy);
         format!(
-            "\n  {} (held by {}): {}",
+            "\n  {} (by {}): {}; remedy: {remedy}",
             state.right,
             state.by,
             found.join("; ")

@@ -55,6 +55,15 @@ pub(super) fn remove_layer(
 /// # Errors
 /// When the folder of all sessions cannot be read.
 pub(crate) fn sweep_unentered(places: &Places, record: &Record) -> std::io::Result<()> {
+    // Groups of sessions that nobody serves any more: a folder without a lock's holder is dead.
+    supervisor_sandbox::sweep_groups(&|session| {
+        places
+            .state()
+            .join("sessions")
+            .join(session.as_str())
+            .exists()
+            && matches!(SessionLock::take(places, session), Ok(Some(_)))
+    });
     let sessions = places.state().join("sessions");
     let folders = match std::fs::read_dir(&sessions) {
         Ok(folders) => folders,

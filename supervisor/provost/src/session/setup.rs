@@ -228,12 +228,6 @@ fn policy_with(
         let hosts = policy.settings.network.allow.len();
         notices.push(format!("the policy allows {hosts} host(s), but sessions have no network in this release: nothing is reachable"));
     }
-    let limits = policy.settings.limits;
-    if limits.disk != policies::Limits::default().disk {
-        notices.push(
-            "limits.disk bounds each file here, not all of a session's files together".to_owned(),
-        );
-    }
     let given = mode.map(|word| {
         Mode::parse(word).ok_or_else(|| {
             let known = Mode::ALL.map(Mode::as_str).join(", ");
