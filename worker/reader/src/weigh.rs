@@ -69,7 +69,7 @@ impl Visit for Sum {
         true
     }
 
-    fn enter(&mut self, _: &Spot<'_>, status: &Status) -> Result<bool, Trouble> {
+    fn enter(&mut self, _: &Spot<'_>, _: &OwnedFd, status: &Status) -> Result<bool, Trouble> {
         self.add(status);
         Ok(true)
     }
