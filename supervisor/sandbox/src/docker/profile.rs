@@ -25,7 +25,7 @@ pub(super) fn of(worker: &WorkerBinary) -> Result<String, LaunchError> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    let mut child = spawner::start(command).map_err(|source| LaunchError::Start {
+    let mut child = spawner::start(command, None).map_err(|source| LaunchError::Start {
         path: worker.path().display().to_string(),
         source,
     })?;
