@@ -15,6 +15,10 @@ use protocol::{
 
 use crate::git;
 
+mod account;
+
+use account::account_files;
+
 /// Folders of the root that hold programs and libraries; links where `/usr` is merged.
 const PROGRAM_FOLDERS: [&str; 8] = [
     "/usr",
@@ -420,43 +424,6 @@ fn home_inside(workspace: &str, home: &Path) -> String {
         .find(fits)
         .unwrap_or("/run/home")
         .to_owned()
-}
-
-/// `/etc` from nothing: one account, one host, no resolver.
-fn account_files(place: &SessionPlace<'_>, home: &str) -> Vec<Mount> {
-    let Identity { uid, gid } = place.identity.unwrap_or_else(|| Identity {
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-    });
-    let file = |target: &str, content: String| Mount::File {
-        target: target.into(),
-        content,
-    };
-    let (mut passwd, mut group) = (String::new(), String::new());
-    if uid != 0 {
-        passwd.push_str("root:x:0:0:root:/:/bin/false\n");
-    }
-    if gid != 0 {
-        group.push_str("root:x:0:\n");
-    }
-    passwd.push_str(&format!("agent:x:{uid}:{gid}:agent:{home}:/bin/sh\n"));
-    passwd.push_str("nobody:x:65534:65534:nobody:/:/bin/false\n");
-    group.push_str(&format!("agent:x:{gid}:\nnogroup:x:65534:\n"));
-    vec![
-        file("/etc/passwd", passwd),
-        file("/etc/group", group),
-        file(
-            "/etc/hosts",
-            "127.0.0.1 localhost\n::1 localhost\n".to_owned(),
-        ),
-        file("/etc/hostname", "provost\n".to_owned()),
-        file("/etc/resolv.conf", String::new()),
-        file(
-            "/etc/nsswitch.conf",
-            "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
-                .to_owned(),
-        ),
-    ]
 }
 
 /// The environment of a command, from nothing.
