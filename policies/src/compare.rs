@@ -443,6 +443,7 @@ mod tests {
             home: "/home/u".into(),
             system: vec!["/usr".into()],
             interactive: true,
+            tree: None,
         }
     }
 

@@ -37,7 +37,8 @@ pub fn of_input(tool: Tool, input: Input, facts: &Facts) -> Result<Action, Malfo
         if word.is_empty() {
             return Err(Malformed::Input(format!("`{field}` is empty: name a path")));
         }
-        let path = ViewPath::new(word, &facts.workspace, &facts.home).ok_or_else(|| {
+        let word = facts.named(word);
+        let path = ViewPath::new(&word, &facts.workspace, &facts.home).ok_or_else(|| {
             Malformed::Input(format!(
                 "`{field}` is not a path: it holds a NUL byte or more than 4,096 bytes"
             ))
@@ -66,7 +67,7 @@ pub fn of_input(tool: Tool, input: Input, facts: &Facts) -> Result<Action, Malfo
             choices: ask.choices,
         }),
         Input::Bash(bash) => Ok(Action::Run(Run {
-            reading: shell::read(&bash.command),
+            reading: shell::read(&facts.named_line(&bash.command)),
             line: bash.command,
             timeout_s: bash.timeout_s,
             background: bash.run_in_background,
@@ -110,6 +111,7 @@ mod tests {
             home: "/home/u".into(),
             system: vec!["/usr".into()],
             interactive: true,
+            tree: None,
         };
         let call = Call {
             id: CallId::parse("c1").expect("valid"),

@@ -308,6 +308,7 @@ mod tests {
             home: "/home/u".into(),
             system: vec!["/usr".into()],
             interactive: true,
+            tree: None,
         }
     }
 

@@ -28,6 +28,7 @@ fn facts() -> Facts {
             .map(|path| (*path).to_owned())
             .collect(),
         interactive: true,
+        tree: None,
     }
 }
 

@@ -25,6 +25,7 @@ fn facts() -> Facts {
         home: "/home/u".into(),
         system: vec!["/usr".into()],
         interactive: true,
+        tree: None,
     }
 }
 

@@ -21,6 +21,7 @@ fn each_row_is_one_that_the_classifier_is_asked_about() {
         home: "/home/u".into(),
         system: vec!["/usr".into()],
         interactive: true,
+        tree: None,
     };
     let mut labels: BTreeMap<&str, usize> = BTreeMap::new();
     let rows = include_str!("corpus/classifier.tsv").lines();

@@ -126,6 +126,7 @@ fn judged(policy: &Policy, mode: Mode, call: &str) -> Verdict {
             .map(|path| (*path).to_owned())
             .collect(),
         interactive: true,
+        tree: None,
     };
     let (tool, input) = match call.strip_prefix("@@") {
         Some(call) => {

@@ -38,6 +38,7 @@ fn judged(policy: &Policy, mode: Mode, line: &str) -> Verdict {
             .map(|path| (*path).to_owned())
             .collect(),
         interactive: true,
+        tree: None,
     };
     let call = Call {
         id: CallId::parse("c1").expect("valid"),

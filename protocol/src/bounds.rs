@@ -199,6 +199,10 @@ bounds! {
     LINK_SEND: Duration = Duration::from_secs(5), "5 s", "hands reads at once; one that does not is stuck and its session ends";
     /// Set-up handles that hands may send up.
     SETUP_HANDLES: usize = 4, "4 handles", "the pidfd today; listeners and the terminal's folder later";
+    /// Entries of one tree that are granted one by one, beside what must stay out of it.
+    SIBLINGS: usize = 1_000, "1,000 entries", "5 ms of set-up; a tree that needs more is the wrong tree to grant";
+    /// Sockets of one session whose ports the supervisor keeps for it.
+    PORTS: usize = 128, "128 ports", "test suites open a few at a time; each holds one of the supervisor's descriptors";
     /// File changes whose pre-images wait to be read.
     PUTS: usize = 4, "4 changes", "each holds at most one readable file in memory; the supervisor drains at once";
     /// Reports that hands holds for a supervisor that does not read.

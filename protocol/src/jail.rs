@@ -23,6 +23,24 @@ pub const CONTAINED: &str = "contained";
 /// The word in the name of each step that lays an overlay: where one fails, a copy may do.
 pub const OVERLAY: &str = "overlay";
 
+/// The worker binary where nothing can be mounted: whoever runs it executes itself again.
+pub const WORKER_ITSELF: &str = "/proc/self/exe";
+
+/// Steps of the worker's jail that fail where namespaces, or what is mounted in them, are not to be
+/// had; a session may then stand without.
+pub const NAMESPACE_STEPS: [&str; 7] = [
+    "make namespaces",
+    "deny setgroups",
+    "map the user",
+    "map the group",
+    "make mounts private",
+    "make the root",
+    "mount `/proc`",
+];
+
+/// The step at which calls could not be given to the supervisor; a session may stand without.
+pub const STEP_DOORS: &str = "open the doors";
+
 /// How the names begin under which hands writes a file before it takes its place. A killed put may
 /// leave one; it is nobody's change.
 pub const PUT_TEMP: &str = ".provost-put-";
@@ -45,6 +63,11 @@ pub struct JailSpec {
     pub workspace: String,
     /// HOME inside the view.
     pub home: String,
+    /// The private folder for temporary files inside the view: `/tmp`, but where nothing is mounted
+    /// a folder below HOME.
+    pub tmp: String,
+    /// What the supervisor carries out itself because no other layer can judge it here.
+    pub doors: Doors,
     /// Limits of the whole session.
     pub limits: JailLimits,
     /// What the agent may read; it may write and execute nothing.
@@ -60,6 +83,35 @@ impl JailSpec {
     #[must_use]
     pub fn is_ours(&self) -> bool {
         self.build == version::BUILD
+    }
+
+    /// The worker binary as it is executed inside: its own mount, or where nothing is mounted the
+    /// kernel's own link to the binary that runs.
+    #[must_use]
+    pub fn worker(&self) -> &'static str {
+        match self.situation {
+            Situation::Namespaces | Situation::Container => WORKER_INSIDE,
+            Situation::Landlock => WORKER_ITSELF,
+        }
+    }
+}
+
+/// Calls that the kernel holds until the supervisor has answered them (seccomp notification); both
+/// are closed where a network namespace and read-only mounts hold the same rights.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Doors {
+    /// `bind`, `listen` and `connect` of TCP sockets: without it no socket can be made at all.
+    pub sockets: bool,
+    /// Mode, owner, times and attributes of files: without it those calls are the kernel's own.
+    pub meta: bool,
+}
+
+impl Doors {
+    /// Whether any is there, and with it a listener among the set-up handles.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.sockets || self.meta
     }
 }
 

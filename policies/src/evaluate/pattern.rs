@@ -480,5 +480,6 @@ fn example_facts() -> Facts {
         home: "/home/example".to_owned(),
         system: vec!["/usr".to_owned(), "/etc".to_owned()],
         interactive: true,
+        tree: None,
     }
 }

@@ -12,6 +12,7 @@ fn facts() -> Facts {
         home: "/home/u".into(),
         system: vec!["/usr".into(), "/etc/ssl".into()],
         interactive: true,
+        tree: None,
     }
 }
 
@@ -395,6 +396,7 @@ fn too_many_parts_fail_closed() {
     assert_eq!(say(&user(&[command("x", Deny, &["zzz"])]), &long).0, Deny);
     let alone = Facts {
         interactive: false,
+        tree: None,
         ..facts()
     };
     assert_eq!(
@@ -544,6 +546,7 @@ fn a_person_is_asked_only_where_one_is() {
     assert_eq!(say(&Policy::plain(), &ask).0, Allow);
     let alone = Facts {
         interactive: false,
+        tree: None,
         ..facts()
     };
     assert_eq!(

@@ -149,6 +149,7 @@ pub(crate) mod table {
             home: "/home/u".into(),
             system: vec!["/usr".into(), "/etc".into(), "/bin".into()],
             interactive: true,
+            tree: None,
         }
     }
 

@@ -66,6 +66,7 @@ fn config(interactive: bool) -> Config {
             home: "/home/agent".into(),
             system: vec!["/usr".into()],
             interactive,
+            tree: None,
         },
         welcome: Welcome {
             hello: Hello::new("supervisor", session_id()),

@@ -31,6 +31,7 @@ mod tests {
                 home: "/home/agent".into(),
                 system: vec!["/usr".into()],
                 interactive: false,
+                tree: None,
             },
             welcome: Welcome {
                 hello: Hello::new("supervisor", session),

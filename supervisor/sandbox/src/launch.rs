@@ -45,6 +45,59 @@ pub struct Jail {
     pub facts: Facts,
     /// The processes; dropping it kills them.
     pub process: Process,
+    /// The listener of the calls that the supervisor carries out, if the spec has any: they wait
+    /// until [`crate::attend`] has it.
+    pub doors: Option<OwnedFd>,
+}
+
+/// What came up before *ready*, each of the kind that its name says.
+#[derive(Debug)]
+pub(crate) struct Handles {
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) life: Option<OwnedFd>,
+    pub(crate) doors: Option<OwnedFd>,
+}
+
+impl Handles {
+    /// Sorts what came; exactly what the spec calls for, once each.
+    fn sort(
+        spec: &JailSpec,
+        names: &[String],
+        handles: Vec<OwnedFd>,
+        started: u32,
+    ) -> Result<Self, LaunchError> {
+        let open = spec.situation == Situation::Landlock;
+        let mut wanted = vec!["pidfd"];
+        if open {
+            wanted.push("life");
+        }
+        if open && spec.doors.any() {
+            wanted.push("doors");
+        }
+        if names != wanted || handles.len() != wanted.len() {
+            let wanted = wanted.join(", ");
+            return Err(LaunchError::Fault(format!(
+                "set-up handles other than {wanted}, once"
+            )));
+        }
+        let mut handles = handles.into_iter();
+        let Some(pidfd) = handles.next() else {
+            return Err(LaunchError::Fault("no set-up handle".to_owned()));
+        };
+        check_pidfd(&pidfd, started)?;
+        let (life, doors) = (handles.next(), handles.next());
+        for (handle, kind) in [(&life, "pipe:["), (&doors, "anon_inode:seccomp")] {
+            let Some(handle) = handle else { continue };
+            let link = std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd()))?;
+            if !link.to_string_lossy().starts_with(kind) {
+                let link = link.display();
+                return Err(LaunchError::Fault(format!(
+                    "a set-up handle is `{link}` and no `{kind}`"
+                )));
+            }
+        }
+        Ok(Self { pidfd, life, doors })
+    }
 }
 
 /// What hands said at *ready*: explains, proves nothing; the probes do.
@@ -138,17 +191,18 @@ pub fn launch_in(
         group.cloned(),
     )?;
     match greet(&hands, spec, process.pid()) {
-        Ok((facts, pidfd)) => {
+        Ok((facts, handles)) => {
             if let Some(group) = group {
-                let hands = pid_of(&pidfd).unwrap_or(process.pid());
+                let hands = pid_of(&handles.pidfd).unwrap_or(process.pid());
                 group.adopt(&[process.pid(), hands])?;
             }
-            process.adopt(pidfd);
+            process.adopt(handles.pidfd, handles.life);
             Ok(Jail {
                 agent,
                 hands,
                 facts,
                 process,
+                doors: handles.doors,
             })
         }
         Err(LaunchError::Gone { .. }) => Err(LaunchError::Gone {
@@ -208,12 +262,12 @@ pub(crate) fn greet(
     hands: &UnixStream,
     spec: &JailSpec,
     started: u32,
-) -> Result<(Facts, OwnedFd), LaunchError> {
+) -> Result<(Facts, Handles), LaunchError> {
     let deadline = Instant::now() + bounds::GREETING;
     let fault = |why: &str| LaunchError::Fault(why.to_owned());
     let mut decoder = Decoder::new(bounds::FRAME);
     let mut handles: Vec<OwnedFd> = Vec::new();
-    let mut pidfd = None;
+    let mut sorted = None;
     let mut phase = HandsPhase::Greeting;
     loop {
         let Some(report) = decoder
@@ -234,14 +288,11 @@ pub(crate) fn greet(
                 phase = HandsPhase::SettingUp;
             }
             Report::Handles { names } => {
-                let one = handles
-                    .pop()
-                    .filter(|_| handles.is_empty() && names == ["pidfd"]);
-                let Some(handle) = one.filter(|_| pidfd.is_none()) else {
-                    return Err(fault("set-up handles other than one pidfd, once"));
-                };
-                check_pidfd(&handle, started)?;
-                pidfd = Some(handle);
+                if sorted.is_some() {
+                    return Err(fault("set-up handles twice"));
+                }
+                let received = std::mem::take(&mut handles);
+                sorted = Some(Handles::sort(spec, &names, received, started)?);
             }
             Report::Ready {
                 abi,
@@ -250,7 +301,7 @@ pub(crate) fn greet(
                 capabilities,
                 situation,
             } => {
-                let Some(pidfd) = pidfd.filter(|_| handles.is_empty() && !decoder.is_midway())
+                let Some(sorted) = sorted.filter(|_| handles.is_empty() && !decoder.is_midway())
                 else {
                     return Err(fault("ready without its handle, or with more behind it"));
                 };
@@ -263,7 +314,7 @@ pub(crate) fn greet(
                         situation,
                         container: None,
                     },
-                    pidfd,
+                    sorted,
                 ));
             }
             Report::Unfit { step, message } => return Err(LaunchError::Unfit { step, message }),

@@ -16,6 +16,7 @@ mod book;
 mod cgroup;
 mod claim;
 mod docker;
+mod doors;
 mod git;
 mod launch;
 mod limits;
@@ -24,6 +25,7 @@ mod process;
 mod reader;
 mod rights;
 mod spawner;
+mod sys;
 mod view;
 mod worker;
 
@@ -34,11 +36,12 @@ pub use claim::{ClaimedUid, NoUid, free_uid};
 pub use docker::{
     ContainerFacts, Docker, DockerPlan, Engine, EngineFault, EngineLook, Explainer, Swept, sweep,
 };
+pub use doors::{Attendant, Gate, attend, no_network};
 pub use launch::{Facts, Jail, LaunchError, launch, launch_in};
 pub use limits::process_limit;
 pub use link::{pipe_pair, send_order};
 pub use process::{Process, Stuck};
 pub use reader::{ReaderError, run_reader};
 pub use rights::{Row as RightRow, TABLE as RIGHTS, enforced_by, row_of};
-pub use view::{Host, SessionPlace, ViewError, command_environment, jail_spec};
+pub use view::{HOME, Host, SessionPlace, TMP, ViewError, command_environment, jail_spec};
 pub use worker::{WorkerBinary, WorkerMissing, find_worker};

@@ -34,6 +34,8 @@ enum Around {
 pub struct Process {
     around: Around,
     hands: Option<OwnedFd>,
+    /// Where no pid namespace ends everything with hands: at its end of file nothing is left.
+    life: Option<OwnedFd>,
     ended: bool,
 }
 
@@ -42,6 +44,7 @@ impl Process {
         Self {
             around: Around::Child(child),
             hands: None,
+            life: None,
             ended: false,
         }
     }
@@ -50,6 +53,7 @@ impl Process {
         Self {
             around: Around::Container(Box::new(container), pid),
             hands: Some(hands),
+            life: None,
             ended: false,
         }
     }
@@ -63,8 +67,9 @@ impl Process {
         }
     }
 
-    pub(crate) fn adopt(&mut self, hands: OwnedFd) {
+    pub(crate) fn adopt(&mut self, hands: OwnedFd, life: Option<OwnedFd>) {
         self.hands = Some(hands);
+        self.life = life;
     }
 
     /// Pid of the process that was started, on the host.
@@ -115,7 +120,8 @@ impl Process {
             self.remove();
             return Ok(());
         }
-        // Pid 1 first: with it the kernel ends all its namespace. An error means that it is gone.
+        // Hands first: with it the kernel ends all its pid namespace, or each warden what is below
+        // it. An error means that it is gone.
         if let Some(hands) = &self.hands {
             let _ = rustix::process::pidfd_send_signal(hands, Signal::KILL);
         }
@@ -169,6 +175,12 @@ impl Process {
                 WaitId::PidFd(hands.as_fd()),
                 WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
             );
+        }
+        // Wardens outlive hands until nothing is left below them.
+        if let Some(life) = &self.life
+            && !readable(life.as_fd(), deadline)
+        {
+            return false;
         }
         let Around::Child(child) = &mut self.around else {
             // Its first process is the engine's to reap.

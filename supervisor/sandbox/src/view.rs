@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use policies::{Backend, Settings};
 use protocol::{
     BUILD, SessionId, bounds,
-    jail::{Domain, Identity, JailLimits, JailSpec, Mount, Situation, WORKER_INSIDE},
+    jail::{Domain, Doors, Identity, JailLimits, JailSpec, Mount, Situation, WORKER_INSIDE},
 };
 
 use crate::git;
@@ -29,42 +29,6 @@ const PROGRAM_FOLDERS: [&str; 8] = [
     "/lib64",
     "/libx32",
     "/nix/store",
-];
-/// What programs need of `/etc` to start and to speak TLS; no account, no host name, no secret.
-const ETC: [&str; 33] = [
-    "alternatives",
-    "bash.bashrc",
-    "ca-certificates",
-    "crypto-policies",
-    "debian_version",
-    "fonts",
-    "inputrc",
-    "java-11-openjdk",
-    "java-17-openjdk",
-    "java-21-openjdk",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "localtime",
-    "locale.alias",
-    "magic",
-    "mime.types",
-    "os-release",
-    "perl",
-    "php",
-    "pki/ca-trust/extracted",
-    "pki/tls/certs",
-    "protocols",
-    "python3",
-    "redhat-release",
-    "rpc",
-    "services",
-    "shells",
-    "ssl/cert.pem",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-    "terminfo",
-    "timezone",
 ];
 /// Device nodes.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
@@ -93,11 +57,16 @@ pub struct SessionPlace<'a> {
     pub session: &'a SessionId,
     /// The workspace on the host, absolute; it has the same name inside.
     pub workspace: &'a Path,
-    /// The session's own tree, which is mounted there.
+    /// The session's own tree, which is mounted there; in situation B it is worked in where it lies,
+    /// with the private HOME beside it.
     pub tree: &'a Path,
     /// The tree is the layer of an overlay on the workspace, whose files belong to this owner. The
     /// kernel's own folder is `work`, beside the tree.
     pub overlay: Option<Identity>,
+    /// What shall hold the box together.
+    pub situation: Situation,
+    /// What the supervisor carries out itself, in situation B.
+    pub doors: Doors,
     /// The policy's settings.
     pub settings: &'a Settings,
     /// The identity to take when the supervisor is root.
@@ -129,53 +98,25 @@ pub enum ViewError {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// A policy's private folder that needs a mount.
+    #[error(
+        "`filesystem.write` names `{0}`: without namespaces nothing can be laid there: use a folder below the workspace, HOME or $TMPDIR"
+    )]
+    NoMount(String),
+    /// More entries beside a path that must stay out than are granted one by one.
+    #[error("`{tree}` cannot be read without namespaces: `{kept}` lies in it, and more than {bound} entries lie beside that; name smaller folders in `filesystem.read`", bound = bounds::SIBLINGS)]
+    Siblings {
+        /// The tree.
+        tree: String,
+        /// What must stay out of it.
+        kept: String,
+    },
+    /// A folder on the way to what must stay out cannot be listed.
+    #[error("`{0}` cannot be listed, which is needed to grant it without what must stay out")]
+    Unlisted(String),
     /// A path is not UTF-8.
     #[error("`{0}` is not UTF-8: rename it")]
     NotUtf8(String),
-}
-
-impl Host {
-    /// Looks at the machine.
-    #[must_use]
-    pub fn look() -> Self {
-        let mut host = Self::default();
-        for name in PROGRAM_FOLDERS {
-            match std::fs::read_link(name) {
-                Ok(to) => host
-                    .links
-                    .push((name.to_owned(), to.to_string_lossy().into_owned())),
-                Err(_) if Path::new(name).is_dir() => host.trees.push(name.to_owned()),
-                Err(_) => {}
-            }
-        }
-        for name in etc_names() {
-            let target = format!("/etc/{name}");
-            let Ok(real) = std::fs::canonicalize(&target) else {
-                continue;
-            };
-            let real = real.to_string_lossy().into_owned();
-            // A link into a tree stays a link: programs read the time zone's name from it.
-            if real != target && host.trees.iter().any(|tree| below(&real, tree)) {
-                host.etc_links.push((target, real));
-            } else {
-                host.etc.push((target, real));
-            }
-        }
-        host
-    }
-}
-
-/// The listed names, and each version of Python's folder that this machine has.
-fn etc_names() -> Vec<String> {
-    let mut names: Vec<String> = ETC.iter().map(|&name| name.to_owned()).collect();
-    if let Ok(entries) = std::fs::read_dir("/etc") {
-        let found = entries
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.extend(found.filter(|name| name.starts_with("python3.")));
-    }
-    names.sort();
-    names
 }
 
 /// Writes the spec of a session's box.
@@ -218,6 +159,9 @@ pub fn jail_spec(place: &SessionPlace<'_>, host: &Host) -> Result<JailSpec, View
             ));
         }
         trees.push((real, tree.clone()));
+    }
+    if place.situation == Situation::Landlock {
+        return open::view(place, host, &trees);
     }
     let mut spec = view(place, host, &trees)?;
     spec.view.push(git::configuration(place.home));
@@ -344,16 +288,13 @@ fn view(
     exec.push(WORKER_INSIDE.to_owned());
     // The harmless nodes every command has; terminals of the session are devices too.
     writable.extend(["/dev/shm", "/dev/pts", "/dev/ptmx"].map(str::to_owned));
-    let limits = &place.settings.limits;
     Ok(JailSpec {
         build: BUILD.to_owned(),
         session: place.session.clone(),
-        situation: match place.settings.confinement {
-            _ if contained => Situation::Container,
-            policies::Confinement {
-                namespaces: true, ..
-            } => Situation::Namespaces,
-            policies::Confinement { .. } => Situation::Landlock,
+        situation: if contained {
+            Situation::Container
+        } else {
+            place.situation
         },
         identity: place.identity,
         view: mounts,
@@ -366,13 +307,19 @@ fn view(
         },
         workspace,
         home,
-        limits: JailLimits {
-            processes: limits.processes,
-            open_files: bounds::OPEN_FILES,
-            file_size: bounds::FILE_SIZE.min(limits.disk),
-        },
+        tmp: "/tmp".to_owned(),
+        doors: Doors::default(),
+        limits: session_limits(place.settings),
         pretend_abi: None,
     })
+}
+
+fn session_limits(settings: &Settings) -> JailLimits {
+    JailLimits {
+        processes: settings.limits.processes,
+        open_files: bounds::OPEN_FILES,
+        file_size: bounds::FILE_SIZE.min(settings.limits.disk),
+    }
 }
 
 /// The workspace's name inside, if it can be one.
@@ -430,6 +377,11 @@ fn home_inside(workspace: &str, home: &Path) -> String {
 #[must_use]
 pub fn command_environment(spec: &JailSpec) -> Vec<(String, String)> {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    // Without mounts the host's own would be found there, and refused.
+    let git_configuration = match spec.situation {
+        Situation::Landlock => "/dev/null",
+        Situation::Namespaces | Situation::Container => git::PLACE,
+    };
     vec![
         pair(
             "PATH",
@@ -439,11 +391,11 @@ pub fn command_environment(spec: &JailSpec) -> Vec<(String, String)> {
         pair("USER", "agent"),
         pair("LOGNAME", "agent"),
         pair("SHELL", "/bin/sh"),
-        pair("TMPDIR", "/tmp"),
+        pair("TMPDIR", &spec.tmp),
         pair("LANG", "C.UTF-8"),
         pair("TERM", "dumb"),
         // Wherever this machine's git looks for it by itself.
-        pair("GIT_CONFIG_SYSTEM", git::PLACE),
+        pair("GIT_CONFIG_SYSTEM", git_configuration),
     ]
 }
 
@@ -468,6 +420,11 @@ fn text(path: &Path) -> Result<String, ViewError> {
         .map(str::to_owned)
         .ok_or_else(|| ViewError::NotUtf8(path.to_string_lossy().into_owned()))
 }
+
+mod host;
+mod open;
+
+pub use open::{HOME, TMP};
 
 #[cfg(test)]
 mod tests;

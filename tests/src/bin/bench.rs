@@ -167,6 +167,7 @@ fn verdicts() -> Result<Vec<Duration>, Failed> {
         home: "/home/u".into(),
         system: vec!["/usr".into()],
         interactive: true,
+        tree: None,
     };
     let mut took = Vec::new();
     for _ in 0..STARTS + WARM {

@@ -74,8 +74,12 @@ pub const KEPT_APART: &[(&str, &[&str])] = &[
 /// The crates that know no clock, file, socket, process, thread or environment.
 pub const PURE: &[&str] = &["protocol", "policies", "supervisor-core", "worker-agent"];
 
-/// The one crate with unsafe code, and the one file of it.
-pub const UNSAFE: (&str, &str) = ("worker-jail", "src/sys.rs");
+/// The crates with unsafe code, and the one file of each: the calls by which a jail is built, and the
+/// requests by which the supervisor hears what a box without namespaces has held for it.
+pub const UNSAFE: &[(&str, &str)] = &[
+    ("worker-jail", "src/sys.rs"),
+    ("supervisor-sandbox", "src/sys.rs"),
+];
 
 /// How much one who must be right may weigh.
 #[derive(Debug, Clone, Copy)]
@@ -117,8 +121,8 @@ pub const CEILINGS: &[Ceiling] = &[
     },
     Ceiling {
         name: "worker-jail",
-        // A third of the last rise is names: the base filter in a container engine's words.
-        lines: 6_500,
+        // A third of the last rise but one is names: the base filter in a container engine's words.
+        lines: 7_000,
         unsafe_places: 40,
         direct: 6,
         reached: 45,

@@ -1,9 +1,9 @@
-//! The words before *ready*: hello, and the one handle that goes up.
+//! The words before *ready*: hello, and the handles that go up.
 
 use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
-    os::fd::BorrowedFd,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
 use protocol::{Hello, ROLE_HANDS, Report, SessionId, bounds, frame};
@@ -17,27 +17,27 @@ pub fn say(link: BorrowedFd<'_>, report: &Report) -> io::Result<()> {
     send(link, report, &[])
 }
 
-/// Says hello and hands the pidfd of pid 1 over. Nothing untrusted has run yet, and after *ready*
-/// no descriptor goes up.
+/// Says hello and hands the set-up handles over, at most [`bounds::SETUP_HANDLES`]. Nothing untrusted
+/// has run yet, and after *ready* no descriptor goes up.
 ///
 /// # Errors
 /// The link is closed.
-pub fn greet(link: BorrowedFd<'_>, session: SessionId, pidfd: BorrowedFd<'_>) -> io::Result<()> {
+pub fn greet(
+    link: BorrowedFd<'_>,
+    session: SessionId,
+    handles: &[(&'static str, OwnedFd)],
+) -> io::Result<()> {
     say(link, &Report::Hello(Hello::new(ROLE_HANDS, session)))?;
-    send(
-        link,
-        &Report::Handles {
-            names: vec!["pidfd".to_owned()],
-        },
-        &[pidfd],
-    )
+    let names = handles.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let handles: Vec<BorrowedFd<'_>> = handles.iter().map(|(_, handle)| handle.as_fd()).collect();
+    send(link, &Report::Handles { names }, &handles)
 }
 
 fn send(link: BorrowedFd<'_>, report: &Report, handles: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = frame::encode(report, bounds::FRAME).map_err(io::Error::other)?;
     let mut rest = bytes.as_slice();
     let mut handles = handles;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(bounds::SETUP_HANDLES))];
     while !rest.is_empty() {
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !handles.is_empty() && !control.push(SendAncillaryMessage::ScmRights(handles)) {

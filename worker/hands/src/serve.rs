@@ -36,6 +36,10 @@ pub enum ServeError {
     /// The kernel does not tell of children.
     #[error("cannot hear of children that left: {0}")]
     Children(io::Error),
+    /// A warden is gone, and what it stood over with it is nobody's: only the end of the session is
+    /// certain to end that too.
+    #[error("a command's warden died: the session ends with it")]
+    Warden,
     /// The wait itself failed.
     #[error("cannot wait for orders: {0}")]
     Wait(Errno),
@@ -91,6 +95,7 @@ pub fn serve(
     };
     let result = serving.run(children.as_fd());
     serving.end_all();
+    serving.hands.end_the_rest();
     match result {
         // End-of-file is how a session ends when its supervisor is gone.
         Err(ServeError::Link(LinkFault::Closed)) => Ok(()),
@@ -333,7 +338,11 @@ impl Serving {
                 && let Some(news) = run.child.news()
             {
                 run.over = !matches!(news, News::Started);
+                let lost = matches!(&news, News::Failed(why) if why.class == FailureClass::Unknown);
                 self.link.report(&run.name.report(news))?;
+                if lost && self.hands.needs_every_warden() {
+                    return Err(ServeError::Warden);
+                }
             }
         }
         self.running.retain(|run| !run.over);

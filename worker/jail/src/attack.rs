@@ -77,7 +77,7 @@ pub const ATTACKS: &[Attack] = &[
     kernels("controlling-terminal", at::controlling_terminal),
     ours("type-into-terminal", at::type_into_terminal),
     ours("type-with-high-bits", |_| {
-        at::call(sys::Poke::Terminal(0x1_0000_5412))
+        at::call(crate::poke::Poke::Terminal(0x1_0000_5412))
     }),
     ours("add-key", at::add_key),
     ours("keyring", at::keyring),
@@ -111,5 +111,5 @@ pub fn run(name: &str, plan: &ProbePlan, hands: i32) -> Option<Outcome> {
 /// Whether another process' limits can be asked for from here.
 #[must_use]
 pub fn limits_of(pid: i32) -> bool {
-    sys::poke(sys::Poke::Prlimit(pid)).is_ok()
+    sys::poke(crate::poke::Poke::Prlimit(pid)).is_ok()
 }

@@ -2,17 +2,18 @@
 //! the kernel answered.
 
 mod objects;
+mod twins;
 
 use std::{
     fs::{self, File},
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     net::{SocketAddr, TcpStream, UdpSocket},
     os::{
         fd::AsFd as _,
         linux::net::SocketAddrExt as _,
         unix::{
             fs::{OpenOptionsExt as _, PermissionsExt as _},
-            net::{SocketAddr as UnixAddress, UnixListener, UnixStream},
+            net::{SocketAddr as UnixAddress, UnixStream},
         },
     },
     path::{Path, PathBuf},
@@ -21,22 +22,20 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::{
-        resource::{Resource, getrlimit},
-        signal::kill,
-    },
+    sys::signal::kill,
     unistd::{Pid, getppid},
 };
 use protocol::jail::{ProbePlan, WORKER_INSIDE};
 
-use crate::{
-    command::NOWHERE,
-    sys::{self, Poke},
-};
+use crate::{command::NOWHERE, poke::Poke, sys};
 
 pub(crate) use objects::{
     add_key, keyring, make_device, open_device, opens_null, queue_of_host, segments,
     shared_memory_of_host,
+};
+pub(crate) use twins::{
+    changes_own_mode, lists_workspace, reads_own_limits, sees_itself, signals_itself,
+    talks_abstract, talks_by_path, talks_over_a_pair, writes_tmp,
 };
 
 /// What the kernel answered to an attempt.
@@ -420,68 +419,4 @@ pub(crate) fn execute(_: &Ground<'_>) -> Outcome {
         }
     }
     Outcome::of::<()>(Err(answer.into()))
-}
-
-// Twins: the neighbour that must work.
-
-/// Listing the workspace.
-pub(crate) fn lists_workspace(ground: &Ground<'_>) -> bool {
-    File::open(&ground.plan.workspace).is_ok()
-}
-
-/// Making a file in the private /tmp.
-pub(crate) fn writes_tmp(ground: &Ground<'_>) -> bool {
-    make_and_remove(&own(&ground.plan.tmp, "twin")).is_ok()
-}
-
-/// Changing the mode of a file in the private /tmp.
-pub(crate) fn changes_own_mode(ground: &Ground<'_>) -> bool {
-    let path = own(&ground.plan.tmp, "mode");
-    let tried = File::create_new(&path)
-        .and_then(|_| fs::set_permissions(&path, fs::Permissions::from_mode(0o640)));
-    fs::remove_file(&path).is_ok() && tried.is_ok()
-}
-
-/// Talking over a socket pair.
-pub(crate) fn talks_over_a_pair(_: &Ground<'_>) -> bool {
-    let tried = || -> io::Result<bool> {
-        let (mut one, mut other) = UnixStream::pair()?;
-        one.write_all(b"x")?;
-        let mut byte = [0; 1];
-        other.read_exact(&mut byte)?;
-        Ok(byte == *b"x")
-    };
-    tried().unwrap_or(false)
-}
-
-/// A Unix socket of its own, by path.
-pub(crate) fn talks_by_path(ground: &Ground<'_>) -> bool {
-    let path = own(&ground.plan.tmp, "socket");
-    let tried = UnixListener::bind(&path).and_then(|_listener| UnixStream::connect(&path));
-    fs::remove_file(&path).is_ok() && tried.is_ok()
-}
-
-/// An abstract Unix socket of its own.
-pub(crate) fn talks_abstract(_: &Ground<'_>) -> bool {
-    let name = format!("provost-twin-{}", std::process::id());
-    let tried = UnixAddress::from_abstract_name(name).and_then(|address| {
-        let _listener = UnixListener::bind_addr(&address)?;
-        UnixStream::connect_addr(&address)
-    });
-    tried.is_ok()
-}
-
-/// Signalling itself.
-pub(crate) fn signals_itself(_: &Ground<'_>) -> bool {
-    kill(Pid::this(), None).is_ok()
-}
-
-/// Seeing itself.
-pub(crate) fn sees_itself(_: &Ground<'_>) -> bool {
-    File::open("/proc/self/status").is_ok()
-}
-
-/// Reading its own limits.
-pub(crate) fn reads_own_limits(_: &Ground<'_>) -> bool {
-    getrlimit(Resource::RLIMIT_NOFILE).is_ok()
 }

@@ -2,7 +2,16 @@
 
 use libc::{ENOSYS, EPERM};
 
-use crate::filter::{Answer, Filter, Rule, Test, equals, masked};
+use protocol::jail::{JailSpec, Situation};
+
+use crate::{
+    domain::Kernel,
+    filter::{Answer, Filter, Rule, Test, equals, masked},
+};
+
+mod open;
+
+pub(crate) use open::held;
 
 /// The newest call that these tables were written for (`file_setattr`, Linux 6.17).
 const NEWEST: u32 = 469;
@@ -104,6 +113,8 @@ const NEVER_HERE: &[i64] = &[];
 
 const TIOCSTI: i32 = 0x5412;
 const TIOCLINUX: i32 = 0x541c;
+/// Requests that type into a terminal.
+const TERMINAL: [i32; 2] = [TIOCSTI, TIOCLINUX];
 
 /// The registers of `socket` and `socketpair` that pass: a Unix socket of any kind, and plain TCP
 /// and UDP, which in a network of its own reach nothing but itself. No MPTCP (Landlock's TCP rules
@@ -158,7 +169,15 @@ fn schedules() -> Vec<Rule> {
 }
 
 /// The base filter: hands installs it, everything below inherits it.
-pub(crate) fn base() -> Filter {
+pub(crate) fn base(spec: &JailSpec, kernel: Kernel) -> Filter {
+    match spec.situation {
+        Situation::Landlock => open::base(spec.doors, kernel),
+        Situation::Namespaces | Situation::Container => boxed(),
+    }
+}
+
+/// The base filter where namespaces, ours or a container's, hold the rest.
+pub(crate) fn boxed() -> Filter {
     let mut rules: Vec<Rule> = NEVER
         .iter()
         .chain(NEVER_HERE)
@@ -188,7 +207,7 @@ pub(crate) fn base() -> Filter {
         personalities.into(),
         REFUSED,
     ));
-    let terminal = [TIOCSTI, TIOCLINUX].map(|code| (vec![equals(1, code)], REFUSED));
+    let terminal = TERMINAL.map(|code| (vec![equals(1, code)], REFUSED));
     rules.push(Rule::judged(
         libc::SYS_ioctl,
         terminal.into(),
@@ -215,7 +234,7 @@ pub(crate) fn base() -> Filter {
 }
 
 /// Where Landlock cannot scope signals: a command's filter on top of the base, which keeps hands,
-/// its warden and the agent out of its reach. Registers only, so there is no race; other processes
+/// its warden, the agent and the supervisor out of its reach. Registers only, so there is no race; other processes
 /// of the session stay open, and the certificate says so.
 pub(crate) fn unscoped(kept: &[i32]) -> Filter {
     let mut rules = Vec::new();
@@ -228,10 +247,15 @@ pub(crate) fn unscoped(kept: &[i32]) -> Filter {
         libc::SYS_pidfd_open,
     ] {
         // A negative number names a group, and -1 everything.
-        let mut clauses = vec![(vec![equals(0, -1)], REFUSED)];
+        let mut clauses = vec![(vec![masked(0, i32::MIN, i32::MIN)], REFUSED)];
+        if number == libc::SYS_tkill {
+            // By a thread's number alone, which nobody could keep out.
+            clauses.clear();
+            rules.push(Rule::plain(number, REFUSED));
+            continue;
+        }
         for &pid in kept {
             clauses.push((vec![equals(0, pid)], REFUSED));
-            clauses.push((vec![equals(0, pid.saturating_neg())], REFUSED));
         }
         rules.push(Rule::judged(number, clauses, Answer::Allow));
     }
@@ -399,7 +423,7 @@ pub(crate) fn agent(pid: i32) -> Filter {
 
 /// A reader's filter: the base, and nothing that starts, connects or reaches another process.
 pub(crate) fn reader(pid: i32) -> Filter {
-    let mut filter = base();
+    let mut filter = boxed();
     let replaced = [
         libc::SYS_socket,
         libc::SYS_socketpair,
@@ -455,7 +479,7 @@ mod tests {
 
     #[test]
     fn the_base_refuses_what_crosses_walls_and_lets_tools_work() {
-        let base = base();
+        let base = boxed();
         let mptcp = libc::IPPROTO_MPTCP;
         for (refused, (number, args)) in [
             (true, call(libc::SYS_mount, &[])),
@@ -593,7 +617,7 @@ mod tests {
 
     #[test]
     fn no_table_lists_a_call_twice_and_each_fits_the_kernel() {
-        for filter in [base(), agent(1), reader(1), unscoped(&[1, 2, 3])] {
+        for filter in [boxed(), agent(1), reader(1), unscoped(&[1, 2, 3])] {
             let mut numbers: Vec<i64> = filter.rules.iter().map(|rule| rule.number()).collect();
             let all = numbers.len();
             numbers.sort_unstable();

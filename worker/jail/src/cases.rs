@@ -11,7 +11,7 @@ use protocol::{
 
 use crate::{
     attempt::{self as at, Ground, Outcome},
-    sys::Poke,
+    poke::Poke,
 };
 
 /// An attempt that must be refused.

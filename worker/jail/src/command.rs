@@ -15,8 +15,9 @@ use std::{
 use nix::{
     errno::Errno,
     sys::{
+        prctl,
         resource::{Resource, setrlimit},
-        signal::kill,
+        signal::{Signal, kill},
         stat::{Mode, umask},
     },
     unistd::{Pid, execve, getppid, setsid},
@@ -29,7 +30,8 @@ use crate::{
     descriptors,
     domain::{self, Kernel},
     filter,
-    sys::{self, Poke},
+    poke::Poke,
+    sys,
 };
 
 /// A command, ready to be started: everything that can be refused before a fork was.
@@ -40,8 +42,9 @@ pub(crate) struct Command<'a> {
     cwd: &'a Path,
     domain: &'a Domain,
     limits: CommandLimits,
-    /// The agent's pid, if it runs.
-    agent: Option<i32>,
+    /// Pids that it must not signal beside hands' and its warden's: the agent's, if it runs, and the
+    /// supervisor's, if it is in sight.
+    kept: Vec<i32>,
     /// Standard output and error.
     pub(crate) output: OwnedFd,
     /// Standard input, else `/dev/null`.
@@ -52,7 +55,7 @@ impl<'a> Command<'a> {
     /// Reads an order.
     pub(crate) fn new(
         order: &'a Spawn,
-        agent: Option<i32>,
+        kept: Vec<i32>,
         output: OwnedFd,
         stdin: Option<OwnedFd>,
     ) -> Result<Self, Failure> {
@@ -94,7 +97,7 @@ impl<'a> Command<'a> {
             cwd: Path::new(&order.cwd),
             domain: &order.domain,
             limits: order.limits,
-            agent,
+            kept,
             output,
             stdin,
         })
@@ -156,7 +159,7 @@ fn raise(kernel: Kernel, hands: i32, command: &Command<'_>, told: &OwnedFd) -> R
     domain::enter(kernel, &domain::grants(command.domain)).map_err(|_| (Stage::Domain, 0))?;
     if !kernel.scopes() {
         let mut kept = vec![hands, getppid().as_raw()];
-        kept.extend(command.agent);
+        kept.extend(&command.kept);
         filter::install(&calls::unscoped(&kept)).map_err(|_| (Stage::Domain, 0))?;
     }
     tripwire(kernel, hands, command.domain)
@@ -250,6 +253,8 @@ pub(crate) fn exec_plain(
         sys::default_signals()?;
         setsid()?;
         descriptors::null_standard()?;
+        // Nothing that hands started goes on without it, also where they share no pid namespace.
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
         sys::place(third.as_fd(), descriptors::LINK)?;
         descriptors::close_from(4, &[told.as_fd()])?;
         Ok(told)

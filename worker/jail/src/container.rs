@@ -64,7 +64,5 @@ pub(crate) fn build(spec: &JailSpec, keep: &[BorrowedFd<'_>]) -> Result<Role, Un
     limit(Resource::RLIMIT_NOFILE, spec.limits.open_files)?;
     limit(Resource::RLIMIT_FSIZE, spec.limits.file_size)?;
     std::env::set_current_dir("/").step("enter the root")?;
-    Ok(Role::PidOne(View {
-        spec: Box::new(spec.clone()),
-    }))
+    Ok(Role::PidOne(View::new(spec)))
 }

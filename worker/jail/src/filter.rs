@@ -3,9 +3,11 @@
 //! Only registers are judged, and only their low halves: every judged parameter is an `int` or a
 //! flag word whose high half the kernel ignores.
 
-use std::io;
+use std::{io, os::fd::OwnedFd};
 
 use seccompiler::{apply_filter, sock_filter};
+
+use crate::sys;
 
 /// What a filter answers to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub(crate) enum Answer {
     Allow,
     /// Refused with an errno.
     Refuse(i32),
+    /// Held until the supervisor has answered it.
+    Hold,
     /// The process is killed: the call can only mean a takeover.
     Kill,
 }
@@ -25,6 +29,7 @@ impl Answer {
             Self::Refuse(errno) => {
                 libc::SECCOMP_RET_ERRNO | (errno.unsigned_abs() & libc::SECCOMP_RET_DATA)
             }
+            Self::Hold => libc::SECCOMP_RET_USER_NOTIF,
             Self::Kill => libc::SECCOMP_RET_KILL_PROCESS,
         }
     }
@@ -93,7 +98,6 @@ impl Rule {
     }
 
     /// The call's number.
-    #[cfg(test)]
     pub(crate) fn number(&self) -> i64 {
         self.number
     }
@@ -286,6 +290,11 @@ fn judge(rule: &Rule, program: &mut Vec<sock_filter>) -> Result<(), FilterFailur
 pub(crate) fn install(filter: &Filter) -> Result<(), FilterFailure> {
     apply_filter(&compile(filter)?)
         .map_err(|error| FilterFailure::Kernel(io::Error::other(error.to_string())))
+}
+
+/// Compiles and installs a filter that holds calls, and gives the listener on which they are told.
+pub(crate) fn listen(filter: &Filter) -> Result<OwnedFd, FilterFailure> {
+    sys::listen_to_filter(&compile(filter)?).map_err(FilterFailure::Kernel)
 }
 
 #[cfg(test)]

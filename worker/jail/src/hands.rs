@@ -16,11 +16,11 @@ use nix::{
         signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
         signalfd::{SfdFlags, SignalFd},
     },
-    unistd::{Pid, geteuid, pipe2},
+    unistd::{Pid, geteuid, getppid, pipe2},
 };
 use protocol::{
     CommandLimits, Failure, FailureClass, ProbeDomain, Report, Spawn, bounds,
-    jail::{Domain, JailSpec, ProbePlan, Situation, WORKER_INSIDE},
+    jail::{Domain, JailSpec, ProbePlan, Situation, WORKER_ITSELF},
 };
 
 use crate::{
@@ -34,9 +34,6 @@ use crate::{
     unfit::Step as _,
     warden::{self, Lines},
 };
-
-/// The worker as it is found from inside, then the same binary by the kernel's own name for it.
-const WORKERS: [&str; 2] = [WORKER_INSIDE, "/proc/self/exe"];
 
 /// What [`Report::Ready`] tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +73,10 @@ pub struct Hands {
     /// The agent's pid once it was started: where signals cannot be scoped, commands' filters name
     /// it.
     agent: Cell<Option<i32>>,
+    /// Held by hands and every warden, where there is one.
+    life: Option<OwnedFd>,
+    /// The process that hands came from, where no pid namespace hides it: the supervisor.
+    outside: Option<i32>,
 }
 
 impl View {
@@ -92,15 +93,22 @@ impl View {
         let agent_read: Vec<&str> = spec.agent_read.iter().map(String::as_str).collect();
         let mut grants = domain::grants(&spec.ceiling);
         grants.extend(domain::read(&agent_read));
-        // Reading /proc: the children of a warden that cannot use the signal scope.
-        grants.extend(domain::read(&["/proc"]));
+        // Reading /proc: the children of a warden that cannot use the signal scope. In a proc that is
+        // not the session's own only then.
+        if spec.situation != Situation::Landlock || !kernel.scopes() {
+            grants.extend(domain::read(&["/proc"]));
+        }
         grants.extend(domain::write(&[&spec.workspace]));
-        grants.extend(domain::exec(&[WORKER_INSIDE]));
+        grants.extend(domain::exec(&[spec.worker()]));
         domain::enter(kernel, &grants)
             .map_err(|failure| Unfit::new("confine hands", failure.to_string()))?;
-        filter::install(&calls::base())
+        filter::install(&calls::base(&spec, kernel))
             .map_err(|failure| Unfit::new("confine hands", failure.to_string()))?;
-        descriptors::close_all_but(keep).step("close descriptors")?;
+        let mut keep = keep.to_vec();
+        keep.extend(self.life.as_ref().map(OwnedFd::as_fd));
+        descriptors::close_all_but(&keep).step("close descriptors")?;
+        drop(keep);
+        let outside = (spec.situation == Situation::Landlock).then(|| getppid().as_raw());
         let standing = Standing {
             abi: kernel.abi,
             errata: kernel.errata,
@@ -113,6 +121,8 @@ impl View {
             kernel,
             standing,
             agent: Cell::new(None),
+            life: self.life,
+            outside,
         })
     }
 }
@@ -148,6 +158,20 @@ impl Hands {
     #[must_use]
     pub fn standing(&self) -> &Standing {
         &self.standing
+    }
+
+    /// Whether what a lost warden stood over is beyond anybody's reach but the session's end.
+    #[must_use]
+    pub fn needs_every_warden(&self) -> bool {
+        self.spec.situation == Situation::Landlock
+    }
+
+    /// Ends everything that is still there of the session but this process, where the kernel does
+    /// not do it at this process' own end. Bounded.
+    pub fn end_the_rest(&self) {
+        if self.spec.situation == Situation::Landlock {
+            warden::end_below(self.kernel);
+        }
     }
 
     /// The session's ceiling: what the widest command may touch.
@@ -196,7 +220,8 @@ impl Hands {
         output: OwnedFd,
         stdin: Option<OwnedFd>,
     ) -> Result<Child, Failure> {
-        let command = Command::new(order, self.agent.get(), output, stdin)?;
+        let kept = self.agent.get().into_iter().chain(self.outside).collect();
+        let command = Command::new(order, kept, output, stdin)?;
         let program = order.argv.first().map_or("", String::as_str);
         let start = || -> io::Result<Child> {
             let (controlled, control) = pipe2(OFlag::O_CLOEXEC)?;
@@ -209,7 +234,8 @@ impl Hands {
             match sys::fork()? {
                 Fork::Child => {
                     drop((control, notes));
-                    warden::run(self.kernel, hands, &lines, command)
+                    let life = self.life.as_ref();
+                    warden::run(self.kernel, hands, life, &lines, command)
                 }
                 Fork::Parent(pid) => Child::warden(pid, control, notes, program),
             }
@@ -253,14 +279,14 @@ impl Hands {
 
     fn probe_order(&self, walls: String) -> Result<Spawn, Failure> {
         let mut domain: Domain = self.spec.ceiling.clone();
-        domain.exec.push(WORKER_INSIDE.to_owned());
+        domain.exec.push(self.spec.worker().to_owned());
         let command = protocol::CommandId::parse("probe").map_err(|error| Failure {
             class: FailureClass::Other,
             message: error.to_string(),
         })?;
         Ok(Spawn {
             command,
-            argv: vec![WORKER_INSIDE.to_owned(), "probe".to_owned(), walls],
+            argv: vec![self.spec.worker().to_owned(), "probe".to_owned(), walls],
             cwd: "/".to_owned(),
             env: Vec::new(),
             domain,
@@ -279,7 +305,8 @@ impl Hands {
     fn start_direct(&self, role: &str, walls: &str, third: &OwnedFd) -> Result<Child, Failure> {
         let start = || -> io::Result<(Child, File)> {
             let text = |text: &str| CString::new(text).map_err(io::Error::other);
-            let programs = [text(WORKERS[0])?, text(WORKERS[1])?];
+            // As it is found from inside, then the same binary by the kernel's own name for it.
+            let programs = [text(self.spec.worker())?, text(WORKER_ITSELF)?];
             let argv = [text("provost-worker")?, text(role)?, text(walls)?];
             let (status, told) = pipe2(OFlag::O_CLOEXEC)?;
             match sys::fork()? {

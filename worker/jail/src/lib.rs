@@ -1,7 +1,7 @@
 //! CONFINES: turns a jail spec into walls around the current process, and tries the walls.
 //!
 //! ```text
-//! jail ──build──▶ Role::Outside (waits for pid 1 and leaves as it left)
+//! jail ──build──▶ Role::Outside (waits for pid 1 and leaves as it left; situation A only)
 //!        └─fork─▶ Role::PidOne(View) ──confine_hands──▶ Hands ─┬─ start_agent ─▶ agent: confine_agent
 //!                                                              ├─ spawn ─▶ warden ─▶ command
 //!                                                              └─ probe ─▶ probe, in either domain
@@ -30,6 +30,9 @@ mod jail;
 mod layers;
 #[cfg(test)]
 mod mutations;
+mod namespaces;
+mod plain;
+mod poke;
 mod probe;
 mod profile;
 mod reader;

@@ -83,7 +83,7 @@ fn raise(walls: Walls, granted: &Domain) -> Kernel {
         domain::enter(kernel, &domain::grants(granted)).expect("a domain");
     }
     if walls.filter {
-        filter::install(&calls::base()).expect("a filter");
+        filter::install(&calls::boxed()).expect("a filter");
     }
     kernel
 }

@@ -141,7 +141,7 @@ type Region = Vec<(u8, Compare)>;
 /// container has it from its first instruction on.
 #[must_use]
 pub fn profile() -> Value {
-    let filter = calls::base();
+    let filter = calls::boxed();
     let mut rows: Vec<Value> = Vec::new();
     for rule in &filter.rules {
         let Some(name) = name_of(rule.number) else {
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_profile_answers_as_the_filter_does_for_every_call_and_register() {
-        let (filter, profile) = (calls::base(), profile());
+        let (filter, profile) = (calls::boxed(), profile());
         let mut compared = 0;
         for rule in &filter.rules {
             let name =
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_high_half_never_opens_what_the_filter_refuses() {
-        let (filter, profile) = (calls::base(), profile());
+        let (filter, profile) = (calls::boxed(), profile());
         for (number, args) in [
             (libc::SYS_socket, [40_u32, 1, 0]),
             (libc::SYS_ioctl, [0, 0x5412, 0]),
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn each_name_is_used_and_no_rule_compares_a_register_twice() {
-        let filter = calls::base();
+        let filter = calls::boxed();
         for (number, name) in NAMES.iter().chain(NAMES_HERE).chain(NUMBERED) {
             assert!(
                 filter.rules.iter().any(|rule| rule.is_for(*number)),

@@ -11,6 +11,9 @@ use std::{
 };
 
 use libc::{c_int, c_long, c_uint, c_ulong};
+use seccompiler::sock_filter;
+
+use crate::poke::Poke;
 
 /// An absent argument of prctl, which reads whole registers.
 const NONE: c_ulong = 0;
@@ -140,6 +143,36 @@ pub(crate) fn landlock_version(flag: u32) -> io::Result<u32> {
     let value = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, flag) };
     u32::try_from(answer(value)?).map_err(io::Error::other)
 }
+
+/// Installs a seccomp program with a listener: the calls that it holds are told there. Waiting for
+/// the answer can be ended by a kill only, where the kernel knows that (Linux 5.19): a runtime that
+/// signals its own threads would else restart the call for ever.
+pub(crate) fn listen_to_filter(program: &[sock_filter]) -> io::Result<OwnedFd> {
+    let program = libc::sock_fprog {
+        len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
+        filter: program.as_ptr().cast_mut().cast(),
+    };
+    let install = |flags: c_ulong| {
+        // SAFETY: `program` names `len` instructions that live over the call; seccompiler's are laid
+        // out as the kernel's (`repr(C)`), which only reads them. A new descriptor comes.
+        descriptor(unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const program,
+            )
+        })
+    };
+    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    match install(listener | WAIT_KILLABLE) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => install(listener),
+        other => other,
+    }
+}
+
+/// SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV.
+const WAIT_KILLABLE: c_ulong = 1 << 5;
 
 /// A detached copy of the mounts at `path`, with everything mounted below it.
 pub(crate) fn open_tree(path: &CStr) -> io::Result<OwnedFd> {
@@ -381,102 +414,10 @@ pub(crate) fn send_fast_open(socket: BorrowedFd<'_>, port: u16) -> io::Result<()
     answer(c_long::try_from(value).map_err(io::Error::other)?).map(drop)
 }
 
-/// A kernel call tried for its refusal alone. Every pointer argument is null, so that a kernel that
-/// does not refuse it has nothing to read or write; what takes none is a query or names nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Poke {
-    /// A limit of another process, asked with null for both old and new.
-    Prlimit(i32),
-    /// PTRACE_SEIZE: does not stop the other process and ends with this one.
-    PtraceSeize(i32),
-    /// Reading another process' memory, zero bytes.
-    ProcessVmReadv(i32),
-    /// A copy of one of another process' descriptors, from no pidfd.
-    PidfdGetfd,
-    /// A mount of nothing on nothing.
-    Mount,
-    /// A tree cloned from nothing.
-    OpenTree,
-    /// Attributes of no mount.
-    MountSetattr,
-    /// A new root that is nothing.
-    PivotRoot,
-    /// A new user namespace for this process.
-    UnshareUser,
-    /// A child in a new user namespace; it leaves at once.
-    CloneUser,
-    /// clone3 with no arguments.
-    Clone3,
-    /// Another namespace, from no descriptor.
-    Setns,
-    /// A BPF command that does not exist.
-    Bpf,
-    /// An io_uring of no entries.
-    IoUring,
-    /// This process' keyring, not made if it is absent.
-    Keyctl,
-    /// A userfaultfd with flags that do not exist.
-    Userfaultfd,
-    /// A performance counter of nothing.
-    PerfEvent,
-    /// A file by a handle that is nothing.
-    OpenByHandle,
-    /// A kernel module of no bytes.
-    InitModule,
-    /// A kernel image of no segments, with flags that do not exist.
-    Kexec,
-    /// The system's log, its size.
-    Syslog,
-    /// A request to the terminal on descriptor 0, with no argument.
-    Terminal(c_long),
-    /// A key of no type.
-    AddKey,
-    /// A private segment of shared memory of no bytes, which no kernel makes.
-    Shmget,
-}
-
 /// Tries it.
 pub(crate) fn poke(poke: Poke) -> io::Result<c_long> {
-    let (number, args): (c_long, [c_long; 6]) = match poke {
-        Poke::Prlimit(pid) => (
-            libc::SYS_prlimit64,
-            [pid.into(), libc::RLIMIT_NOFILE.into(), 0, 0, 0, 0],
-        ),
-        Poke::PtraceSeize(pid) => (
-            libc::SYS_ptrace,
-            [libc::PTRACE_SEIZE.into(), pid.into(), 0, 0, 0, 0],
-        ),
-        Poke::ProcessVmReadv(pid) => (libc::SYS_process_vm_readv, [pid.into(), 0, 0, 0, 0, 0]),
-        Poke::PidfdGetfd => (libc::SYS_pidfd_getfd, [-1, -1, 0, 0, 0, 0]),
-        Poke::Mount => (libc::SYS_mount, [0; 6]),
-        Poke::OpenTree => (libc::SYS_open_tree, [-1, 0, 0, 0, 0, 0]),
-        Poke::MountSetattr => (libc::SYS_mount_setattr, [-1, 0, 0, 0, 0, 0]),
-        Poke::PivotRoot => (libc::SYS_pivot_root, [0; 6]),
-        Poke::UnshareUser => (
-            libc::SYS_unshare,
-            [libc::CLONE_NEWUSER.into(), 0, 0, 0, 0, 0],
-        ),
-        Poke::CloneUser => (
-            libc::SYS_clone,
-            [(libc::CLONE_NEWUSER | libc::SIGCHLD).into(), 0, 0, 0, 0, 0],
-        ),
-        Poke::Clone3 => (libc::SYS_clone3, [0; 6]),
-        Poke::Setns => (libc::SYS_setns, [-1, 0, 0, 0, 0, 0]),
-        Poke::Bpf => (libc::SYS_bpf, [-1, 0, 0, 0, 0, 0]),
-        Poke::IoUring => (libc::SYS_io_uring_setup, [0; 6]),
-        Poke::Keyctl => (libc::SYS_keyctl, [0, -2, 0, 0, 0, 0]),
-        Poke::Userfaultfd => (libc::SYS_userfaultfd, [0x7fff_0000, 0, 0, 0, 0, 0]),
-        Poke::PerfEvent => (libc::SYS_perf_event_open, [0, 0, -1, -1, 0, 0]),
-        Poke::OpenByHandle => (libc::SYS_open_by_handle_at, [-1, 0, 0, 0, 0, 0]),
-        Poke::InitModule => (libc::SYS_init_module, [0; 6]),
-        Poke::Kexec => (libc::SYS_kexec_load, [0, 0, 0, 0x7fff, 0, 0]),
-        Poke::Syslog => (libc::SYS_syslog, [10, 0, 0, 0, 0, 0]),
-        Poke::Terminal(request) => (libc::SYS_ioctl, [0, request, 0, 0, 0, 0]),
-        Poke::AddKey => (libc::SYS_add_key, [0, 0, 0, 0, -1, 0]),
-        Poke::Shmget => (libc::SYS_shmget, [0; 6]),
-    };
-    let [a, b, c, d, e, f] = args;
-    // SAFETY: each row above passes null for every pointer parameter of its call, so the kernel
+    let (number, [a, b, c, d, e, f]) = poke.words();
+    // SAFETY: each row of the table passes null for every pointer parameter of its call, so the kernel
     // reads and writes no memory of ours whether it refuses or not. CLONE_NEWUSER without CLONE_VM
     // makes an ordinary copy of the process, which leaves below.
     let value = unsafe { libc::syscall(number, a, b, c, d, e, f) };

@@ -42,8 +42,15 @@ pub(crate) struct Lines {
     pub(crate) notes: OwnedFd,
 }
 
-/// Becomes a warden and its command. `hands` is the pid of hands as seen here.
-pub(crate) fn run(kernel: Kernel, hands: i32, lines: &Lines, command: Command<'_>) -> ! {
+/// Becomes a warden and its command. `hands` is the pid of hands as seen here; `life` is held until
+/// nothing is left below.
+pub(crate) fn run(
+    kernel: Kernel,
+    hands: i32,
+    life: Option<&OwnedFd>,
+    lines: &Lines,
+    command: Command<'_>,
+) -> ! {
     let fail = |stage, errno: i32| -> ! {
         Note::Failed { stage, errno }.send(&lines.notes);
         sys::leave(0)
@@ -56,6 +63,7 @@ pub(crate) fn run(kernel: Kernel, hands: i32, lines: &Lines, command: Command<'_
         command.output.as_fd(),
     ];
     keep.extend(command.stdin.as_ref().map(OwnedFd::as_fd));
+    keep.extend(life.map(OwnedFd::as_fd));
     if let Err(error) = descriptors::close_all_but(&keep) {
         fail(Stage::Warden, warden(error));
     }
@@ -257,6 +265,14 @@ fn end_all(scoped: bool, leader: i32, known: Option<Exit>) -> End {
             return end;
         }
     }
+}
+
+/// Ends everything below this process, which is the reaper of all of it: hands' own last act where
+/// no pid namespace does it. The scope is tried on the parent, which no scope of ours holds.
+pub(crate) fn end_below(kernel: Kernel) {
+    let outside = nix::unistd::getppid();
+    let scoped = kernel.scopes() && kill(outside, None) == Err(Errno::EPERM);
+    end_all(scoped, 0, None);
 }
 
 /// One blow. Scoped, kill(-1) reaches exactly what is below this domain, at once. Else the children

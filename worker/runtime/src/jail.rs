@@ -1,4 +1,4 @@
-//! The roles jail and hands: builds the box, says hello, hands the handle over, raises the walls,
+//! The roles jail and hands: builds the box, says hello, hands the handles over, raises the walls,
 //! says ready, and from then on only carries out orders.
 
 use std::{
@@ -62,12 +62,12 @@ fn meet() -> io::Result<[OwnedFd; 3]> {
     Ok([hands.into(), agent.into(), spec.into()])
 }
 
-/// Pid 1, from the finished view to its end.
-fn hands(view: View, spec: &JailSpec, link: OwnedFd, agent: OwnedFd, serve: Serve) -> ExitCode {
+/// Hands, from the finished view to its end.
+fn hands(mut view: View, spec: &JailSpec, link: OwnedFd, agent: OwnedFd, serve: Serve) -> ExitCode {
     crate::call_it(ROLE_HANDS);
     let greeted = view
-        .pidfd()
-        .and_then(|pidfd| worker_hands::greet(link.as_fd(), spec.session.clone(), pidfd.as_fd()));
+        .handles()
+        .and_then(|handles| worker_hands::greet(link.as_fd(), spec.session.clone(), &handles));
     if greeted.is_err() {
         return ExitCode::from(FAULT);
     }

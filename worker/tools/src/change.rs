@@ -112,7 +112,7 @@ pub(crate) fn write_file(
     let path = view.resolve(&input.file_path)?;
     let content = input.content.clone();
     // A link to nowhere is something too: writing over it is not making a file.
-    if std::fs::symlink_metadata(path.as_str()).is_err() {
+    if std::fs::symlink_metadata(view.real(&path)).is_err() {
         return Ok(Prepared {
             base: None,
             content,

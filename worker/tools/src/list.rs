@@ -32,7 +32,8 @@ struct Entry {
 /// Lists a folder.
 pub(crate) fn list_directory(view: &View, input: &ListDirectory) -> Result<Listing, Unreadable> {
     let path = view.resolve(&input.path)?;
-    let folder = std::fs::read_dir(path.as_str()).map_err(|error| view.explain(&path, &error))?;
+    let folder =
+        std::fs::read_dir(view.real(&path)).map_err(|error| view.explain(&path, &error))?;
     let mut found: Vec<std::fs::DirEntry> = Vec::new();
     let mut truncated = false;
     for entry in folder {

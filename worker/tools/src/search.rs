@@ -84,7 +84,7 @@ pub(crate) fn grep(view: &View, input: &Grep, deadline: Instant) -> Result<Match
         results: Vec::new(),
         truncated: false,
     };
-    let is_file = std::path::Path::new(root.as_str()).is_file();
+    let is_file = view.real(&root).is_file();
     let cut_short = if is_file {
         search.file(&root)?;
         false

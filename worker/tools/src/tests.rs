@@ -31,6 +31,7 @@ impl Room {
             home: "/home/nobody".into(),
             system: vec!["/usr".into(), "/etc".into()],
             interactive: false,
+            tree: None,
         };
         let room = Self {
             folder,
@@ -479,6 +480,7 @@ fn a_file_that_may_not_be_read_is_told_from_one_that_is_missing() {
             home: "/h".into(),
             system: vec![],
             interactive: false,
+            tree: None,
         });
         let path = view.path("/usr").expect("a path");
         let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);

@@ -1,6 +1,7 @@
 //! Opens what the session sees: regular files only, without ever waiting, with words that help.
 
 use std::{
+    borrow::Cow,
     fs::{File, Metadata, OpenOptions},
     io::{ErrorKind, Read as _},
     os::unix::fs::OpenOptionsExt as _,
@@ -81,7 +82,18 @@ impl View {
     /// A path as the session means it: relative ones from the workspace.
     #[must_use]
     pub fn path(&self, word: &str) -> Option<ViewPath> {
-        ViewPath::new(word, &self.facts.workspace, &self.facts.home)
+        let word = self.facts.named(word);
+        ViewPath::new(&word, &self.facts.workspace, &self.facts.home)
+    }
+
+    /// Where a path is found on this machine: the workspace may lie elsewhere than its name says.
+    pub(crate) fn real<'a>(&self, path: &'a ViewPath) -> Cow<'a, Path> {
+        let there = self.facts.tree.as_deref();
+        match there.zip(path.below(&self.facts.workspace)) {
+            Some((tree, "")) => Cow::Owned(tree.into()),
+            Some((tree, rest)) => Cow::Owned(Path::new(tree).join(rest)),
+            None => Cow::Borrowed(Path::new(path.as_str())),
+        }
     }
 
     pub(crate) fn resolve(&self, word: &str) -> Result<ViewPath, Unreadable> {
@@ -110,7 +122,7 @@ impl View {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(flags)
-            .open(path.as_str())
+            .open(self.real(path))
             .map_err(|error| self.explain(path, &error))?;
         let meta = file
             .metadata()
@@ -150,7 +162,7 @@ impl View {
         let outside = self.facts.place(path) == Place::Outside;
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied => {
-                let link = std::fs::read_link(path.as_str());
+                let link = std::fs::read_link(self.real(path));
                 if let Ok(target) = link {
                     let target = target.to_string_lossy().into_owned();
                     return Unreadable::LinkOutside {
@@ -171,7 +183,7 @@ impl View {
                     Unreadable::Denied { path: shown }
                 }
             }
-            ErrorKind::NotADirectory if Path::new(path.as_str()).symlink_metadata().is_ok() => {
+            ErrorKind::NotADirectory if self.real(path).symlink_metadata().is_ok() => {
                 Unreadable::NotFolder { path: shown }
             }
             ErrorKind::NotADirectory => Unreadable::Missing { path: shown },

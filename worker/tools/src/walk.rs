@@ -3,7 +3,7 @@
 //! The ignore files are opened like any other file of the view, so that a FIFO named `.gitignore`
 //! is passed over and not waited for.
 
-use std::{ffi::OsString, path::Path, time::Instant};
+use std::{ffi::OsString, time::Instant};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use policies::ViewPath;
@@ -37,7 +37,7 @@ pub(crate) fn walk(
     visit: &mut dyn FnMut(Found) -> Go,
 ) -> Result<bool, Unreadable> {
     // The first folder must be readable; below it, what cannot be read is passed over.
-    std::fs::read_dir(root.as_str()).map_err(|error| view.explain(root, &error))?;
+    std::fs::read_dir(view.real(root)).map_err(|error| view.explain(root, &error))?;
     let mut walk = Walk {
         view,
         deadline,
@@ -83,7 +83,7 @@ impl Walk<'_> {
             self.cut = true;
             return Go::On;
         }
-        let Ok(read) = std::fs::read_dir(folder.as_str()) else {
+        let Ok(read) = std::fs::read_dir(self.view.real(folder)) else {
             return Go::On;
         };
         let mut entries: Vec<(OsString, std::fs::FileType)> = Vec::new();
@@ -163,7 +163,7 @@ impl Walk<'_> {
             let Some(path) = self.view.path(&format!("{}/{name}", folder.as_str())) else {
                 continue;
             };
-            if !Path::new(path.as_str()).is_file() {
+            if !self.view.real(&path).is_file() {
                 continue;
             }
             let Ok(bytes) = self.view.read(&path, IGNORE_FILE) else {

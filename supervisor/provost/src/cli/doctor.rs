@@ -17,7 +17,7 @@ use super::{args::DoctorArgs, rights};
 use crate::{
     exit::{DONE, Failure, REFUSED_AT_START},
     output,
-    session::{own_places, setup, trial},
+    session::{leave_tree, own_places, setup, trial},
 };
 
 /// `provost doctor`
@@ -38,6 +38,10 @@ pub(super) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| refused(&error))
         .and_then(|()| trial(&places, worker, &policy, identity, &scratch));
     // Folders of ours with nothing in them; what stays is swept with the runtime folder.
+    if let Ok(tree) = std::fs::read_link(scratch.join("tree")) {
+        let _ = std::fs::remove_dir_all(tree.with_file_name(supervisor_sandbox::HOME));
+        leave_tree(&scratch);
+    }
     let _ = std::fs::remove_dir_all(&scratch);
 
     let engine = Engine::find().and_then(|engine| {

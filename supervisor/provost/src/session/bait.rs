@@ -82,7 +82,7 @@ impl Bait {
             shared_memory: shown(&bait.shared_memory),
             supervisor_pid: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
             workspace: at.spec.workspace.clone(),
-            tmp: "/tmp".to_owned(),
+            tmp: at.spec.tmp.clone(),
         };
         Ok((bait, plan))
     }

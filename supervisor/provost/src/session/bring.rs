@@ -26,7 +26,7 @@ impl Place {
     /// and else by a copy. Answers what the start line says.
     pub(crate) async fn bring_in(&mut self, saved: &mut Saved) -> Result<String, Failure> {
         saved.uid = self.claim.as_ref().map(|claim| claim.identity().uid);
-        self.make("tree")?;
+        self.make_tree(saved)?;
         let confinement = &saved.setup.policy.settings.confinement;
         let own = confinement.namespaces && confinement.backend == policies::Backend::Landlock;
         // A layer on a disk is watched; only memory of a fixed size would hold a session to it.
@@ -131,10 +131,25 @@ impl Place {
         remove_layer(&self.worker, self.session(), self.lock.folder()).map_err(|why| {
             Failure::new(REFUSED_AT_START, format!("cannot empty the layer: {why}"))
         })?;
-        self.make("tree")?;
+        self.make_tree(saved)?;
         saved.holding = Holding::Copy;
         let told = self.copy_in(saved).await?;
         Ok(format!("{told} · no overlay: {why}"))
+    }
+
+    /// Brings the workspace in again, as a copy where the session's account can work in it by name.
+    pub(super) async fn copy_in_the_open(&mut self, saved: &mut Saved) -> Result<String, Failure> {
+        let overlay = Some(WorkspaceMode::Overlay);
+        if saved.setup.policy.settings.confinement.workspace == overlay {
+            let message = "the policy wants workspace = \"overlay\", which needs namespaces";
+            return Err(Failure::new(REFUSED_AT_START, message).help("say workspace = \"copy\""));
+        }
+        remove_layer(&self.worker, self.session(), self.lock.folder()).map_err(|why| {
+            Failure::new(REFUSED_AT_START, format!("cannot empty the layer: {why}"))
+        })?;
+        self.make_open_tree()?;
+        saved.holding = Holding::Copy;
+        self.copy_in(saved).await
     }
 
     /// Copies the workspace in; hidden files and declared databases stay out.
@@ -178,6 +193,9 @@ impl Place {
 
     /// A name of the session's folder.
     fn inside(&self, name: &str) -> String {
+        if name == "tree" {
+            return super::tree_of(self.lock.folder()).display().to_string();
+        }
         self.lock.folder().join(name).display().to_string()
     }
 

@@ -12,12 +12,14 @@ mod files;
 mod heads;
 mod links;
 mod models;
+mod open;
 mod place;
 mod queries;
 pub(crate) mod review;
 pub(crate) mod setup;
 mod shell;
 mod spans;
+mod stand;
 mod store;
 mod trial;
 
@@ -29,19 +31,20 @@ use std::{
 use policies::tools::Tool;
 use protocol::{
     CommandLimits, Hello, Reply, SessionId, Welcome, bounds,
-    jail::{JailSpec, OVERLAY, Situation},
+    jail::{JailSpec, Situation},
 };
 use serde::{Deserialize, Serialize};
 use supervisor_core::{Certificate, Config, Entry, Session, Tick};
 use supervisor_providers::{Providers, Vault};
 use supervisor_record::History;
-use supervisor_sandbox::{Backend, Jail, LaunchError, WorkerBinary, command_environment};
+use supervisor_sandbox::{Jail, command_environment};
 use tokio::sync::mpsc;
 
 pub(crate) use backend::sweep as sweep_containers;
 pub(crate) use conduct::Conducted;
 pub(crate) use heads::Heads;
 pub(crate) use links::Inbox;
+pub(crate) use open::{leave as leave_tree, tree_of};
 pub(crate) use place::{
     Place, digest_of, explained_facts, open_record, own_places, random_hex, session_id,
     sweep_unentered,
@@ -171,22 +174,46 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
     if !resumed {
         brought = place.bring_in(&mut plan.saved).await?;
     }
-    let mut spec = place.spec(&plan.saved)?;
     let worker = Arc::clone(&place.worker);
-    let settings = &plan.saved.setup.policy.settings;
-    let (backend, group) = backend::of(&place.places, settings, &spec.session)?;
-    let launched = launch(Arc::clone(&backend), &spec, &worker).await;
-    let jail = match launched {
-        Err(LaunchError::Unfit { step, message }) if !resumed && step.contains(OVERLAY) => {
-            brought = place.copy_instead(&mut plan.saved, &message).await?;
-            spec = place.spec(&plan.saved)?;
-            launch(backend, &spec, &worker).await.map_err(unfit)?
-        }
-        launched => launched.map_err(unfit)?,
+    let settings = plan.saved.setup.policy.settings.clone();
+    let (backend, group) = backend::of(&place.places, &settings, place.session())?;
+    let mut ground = stand::SessionGround {
+        place: &mut place,
+        saved: &mut plan.saved,
+        brought: &mut brought,
+        resumed,
     };
+    let stands = stand::stand(&mut ground, &settings.confinement, &backend, &worker).await?;
     if !resumed {
         plan.view.head("workspace", &brought);
     }
+    let saved = plan.saved.clone();
+    for notice in &stands.told {
+        plan.view.head("situation", notice);
+    }
+    let conducted = run_inside(&mut place, plan, &stands.spec, stands.jail, group, began).await;
+    drop(stands.attendant);
+    // However it ended, the jail is dead.
+    place.clean().await;
+    let (conducted, certificate) = conducted?;
+    Ok(Ran {
+        conducted,
+        certificate,
+        place,
+        saved,
+    })
+}
+
+/// From a box that stands to its end.
+async fn run_inside(
+    place: &mut Place,
+    mut plan: Plan,
+    spec: &JailSpec,
+    jail: Jail,
+    group: Arc<supervisor_sandbox::Group>,
+    began: Instant,
+) -> Result<(Conducted, Certificate), Failure> {
+    let (worker, resumed) = (Arc::clone(&place.worker), plan.history.is_some());
     let bounds = certify::Bounds {
         group,
         hands: jail.process.hands(),
@@ -203,7 +230,7 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
         &hands,
         &certify::Circumstances {
             places: &place.places,
-            spec: &spec,
+            spec,
             policy: &plan.saved.setup.policy,
             worker: &worker,
             facts: &jail.facts,
@@ -244,12 +271,12 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
         .describe()
         .map_err(|why| Failure::new(crate::exit::CONFIG, why))?;
     let facts = setup::facts(
-        &spec.workspace,
-        &spec.home,
-        system(&spec),
+        &saved.setup.workspace.display().to_string(),
+        spec,
+        system(spec),
         plan.asking != AskedWhere::Nowhere,
     );
-    let welcome = welcome(&session, &spec, &plan, infos, &facts);
+    let welcome = welcome(&session, spec, &plan, infos, &facts);
     let welcome = welcome.map_err(|why| Failure::new(BUG, why))?;
     let config = Config {
         policy: saved.setup.policy.clone(),
@@ -262,7 +289,7 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
     };
     let mut frame = commands::Frame {
         cwd: spec.workspace.clone(),
-        env: command_environment(&spec),
+        env: command_environment(spec),
         domain: spec.ceiling.clone(),
         limits: CommandLimits {
             cpu_seconds: bounds::COMMAND_TIME_MAX.as_secs(),
@@ -327,31 +354,8 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
     };
     let conducted = conduct.run(plan.task).await;
     end(jail).await;
-    place.clean();
     let conducted = conducted.map_err(|why| Failure::new(BUG, why))?;
-    Ok(Ran {
-        conducted,
-        certificate,
-        place,
-        saved,
-    })
-}
-
-/// Starts the jail on a thread that may block.
-async fn launch(
-    backend: Arc<dyn Backend>,
-    spec: &JailSpec,
-    worker: &Arc<WorkerBinary>,
-) -> Result<Jail, LaunchError> {
-    let (spec, worker) = (spec.clone(), Arc::clone(worker));
-    let launched = tokio::task::spawn_blocking(move || backend.launch(&spec, &worker)).await;
-    launched.map_err(|error| LaunchError::Links(std::io::Error::other(error)))?
-}
-
-/// A box that does not stand.
-fn unfit(error: LaunchError) -> Failure {
-    Failure::new(REFUSED_AT_START, error.to_string())
-        .help("`provost doctor` tells what this machine can hold and one remedy for each thing that it cannot")
+    Ok((conducted, certificate))
 }
 
 /// Ends the jail: in order for a moment, then by force.

@@ -7,23 +7,20 @@ use std::{
 
 use protocol::{
     Digest, SessionId,
-    jail::JailSpec,
+    jail::{Doors, Identity, JailSpec, Situation},
     reader::{Errand, Finding},
 };
 use supervisor_core::{Certificate, Entry};
 use supervisor_record::{Masker, NewSession, Places, Record, SessionLock};
 use supervisor_sandbox::{
-    ClaimedUid, Host, SessionPlace, WorkerBinary, find_worker, free_uid, jail_spec,
+    ClaimedUid, HOME, Host, SessionPlace, TMP, WorkerBinary, find_worker, free_uid, jail_spec,
 };
 
-use super::{Holding, Saved, Store, bait, heads::Heads, now_ms, queries};
+use super::{Holding, Saved, Store, bait, heads::Heads, now_ms, open, queries, stand::Ground};
 use crate::exit::{BUG, CONFIG, Failure, REFUSED_AT_START};
 
 /// A file in the folder of a session that the record does not know yet.
 const STARTING: &str = "starting";
-
-/// A session's tree, and the folder that the kernel keeps beside the layer of an overlay.
-const LAYER: [&str; 2] = ["tree", "work"];
 
 /// Removes a session's tree, whatever lies in it.
 pub(super) fn remove_layer(
@@ -31,8 +28,9 @@ pub(super) fn remove_layer(
     session: &SessionId,
     folder: &Path,
 ) -> Result<(), String> {
-    for name in LAYER {
-        let place = folder.join(name);
+    let tree = open::tree_of(folder);
+    let home = tree.with_file_name(HOME);
+    for place in [tree, folder.join("work"), home] {
         if !place.exists() {
             continue;
         }
@@ -46,6 +44,7 @@ pub(super) fn remove_layer(
         // Remove leaves the folder itself or not; an empty one goes here.
         let _ = std::fs::remove_dir(place);
     }
+    open::leave(folder);
     Ok(())
 }
 
@@ -90,17 +89,31 @@ pub(crate) fn sweep_unentered(places: &Places, record: &Record) -> std::io::Resu
             }
             Err(_) => continue,
         }
-        if LAYER.iter().any(|name| lock.folder().join(name).exists()) {
+        if ["tree", "work", HOME]
+            .iter()
+            .any(|name| lock.folder().join(name).exists())
+        {
             let Ok(worker) = find_worker() else { continue };
             if remove_layer(&worker, &session, lock.folder()).is_err() {
                 continue;
             }
         }
         bait::sweep(&session);
+        open::leave(lock.folder());
         // Only files of our own are left in it.
         let _ = std::fs::remove_dir_all(lock.folder());
     }
     Ok(())
+}
+
+/// Removes a folder of a session's account, by a reader; whether it is gone.
+pub(super) fn remove(worker: &WorkerBinary, session: &SessionId, folder: &Path) -> bool {
+    let errand = Errand::Remove {
+        folder: folder.display().to_string(),
+    };
+    let found = queries::one_errand(worker, session, errand);
+    let _ = std::fs::remove_dir(folder);
+    matches!(found, Ok(Finding::Removed)) && !folder.exists()
 }
 
 /// Where a session lives.
@@ -197,11 +210,55 @@ impl Place {
     }
 
     fn tree(&self) -> PathBuf {
-        self.lock.folder().join("tree")
+        open::tree_of(self.lock.folder())
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.claim.as_ref().map(ClaimedUid::identity)
+    }
+
+    /// Makes the empty folder that becomes the session's tree: where its account can work in it by
+    /// name, if it is plain already that nothing will be mounted.
+    pub(super) fn make_tree(&self, saved: &Saved) -> Result<(), Failure> {
+        let confinement = &saved.setup.policy.settings.confinement;
+        let docker = confinement.backend == policies::Backend::Docker;
+        if !docker && (!confinement.namespaces || !open::may_make_namespaces()) {
+            return self.make_open_tree();
+        }
+        let tree = self.tree();
+        std::fs::create_dir(&tree).map_err(|error| cannot("make", &tree, &error))
+    }
+
+    /// Makes an empty tree where its account can work in it by name.
+    pub(super) fn make_open_tree(&self) -> Result<(), Failure> {
+        let (folder, identity) = (self.lock.folder(), self.identity());
+        let tree = open::make(&self.places, self.session(), folder, identity)?;
+        std::fs::create_dir(&tree).map_err(|error| cannot("make", &tree, &error))
+    }
+
+    /// Whether the session's account can work in the tree where it lies.
+    pub(super) fn is_open(&self) -> bool {
+        self.identity().is_none() || self.lock.folder().join("tree").is_symlink()
+    }
+
+    /// Makes the private HOME of a box without mounts.
+    pub(super) fn make_home(&self) -> Result<(), Failure> {
+        let home = self.tree().with_file_name(HOME);
+        if home.exists() {
+            // Of a supervisor that died; its session's HOME is not kept.
+            remove(&self.worker, self.session(), &home);
+        }
+        open::make_home(&home, &home.join(TMP), self.identity())
+            .map_err(|error| cannot("make", &home, &error))
     }
 
     /// The jail's spec.
-    pub(crate) fn spec(&self, saved: &Saved) -> Result<JailSpec, Failure> {
+    pub(super) fn spec(
+        &self,
+        saved: &Saved,
+        situation: Situation,
+        doors: Doors,
+    ) -> Result<JailSpec, Failure> {
         let home =
             std::env::var_os("HOME").map_or_else(|| PathBuf::from("/home/agent"), PathBuf::from);
         let tree = self.tree();
@@ -218,8 +275,10 @@ impl Place {
                 Holding::Overlay(owner) => Some(owner),
                 Holding::Copy => None,
             },
+            situation,
+            doors,
             settings: &saved.setup.policy.settings,
-            identity: self.claim.as_ref().map(ClaimedUid::identity),
+            identity: self.identity(),
             home: &home,
             private: &private,
         };
@@ -280,33 +339,77 @@ impl Place {
     }
 
     /// Removes what only a running session needs.
-    pub(crate) fn clean(&self) {
+    pub(crate) async fn clean(&self) {
         // A socket of the probes that a crash left; everything else of the folder is kept for review.
         let _ = std::fs::remove_file(self.lock.folder().join("probe.sock"));
         bait::sweep(self.session());
+        let home = self.tree().with_file_name(HOME);
+        if home.exists() {
+            let (worker, session) = (Arc::clone(&self.worker), self.session().clone());
+            // What cannot be removed now goes at resume, or with the layer.
+            let _ = tokio::task::spawn_blocking(move || remove(&worker, &session, &home)).await;
+        }
     }
 }
 
-/// The spec of a box around an empty folder, for `doctor`.
-pub(super) fn trial_spec(
-    places: &Places,
-    policy: &policies::Policy,
-    identity: Option<protocol::jail::Identity>,
-    folder: &std::path::Path,
-) -> Result<JailSpec, Failure> {
-    let session = session_id()?;
-    let private = places.all().map(std::path::Path::to_owned);
-    let place = SessionPlace {
-        session: &session,
-        workspace: std::path::Path::new("/srv/doctor"),
-        tree: &folder.join("tree"),
-        overlay: None,
-        settings: &policy.settings,
-        identity,
-        home: std::path::Path::new("/home/agent"),
-        private: &private,
-    };
-    jail_spec(&place, &Host::look()).map_err(|error| Failure::new(CONFIG, error.to_string()))
+fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let message = format!("cannot {verb} `{}`: {error}", path.display());
+    Failure::new(REFUSED_AT_START, message)
+}
+
+/// A box around an empty folder, for `doctor`.
+#[derive(Debug)]
+pub(super) struct Trial<'a> {
+    pub(super) places: &'a Places,
+    pub(super) session: SessionId,
+    pub(super) policy: &'a policies::Policy,
+    pub(super) identity: Option<Identity>,
+    pub(super) folder: &'a Path,
+}
+
+impl Ground for Trial<'_> {
+    fn spec(&self, situation: Situation, doors: Doors) -> Result<JailSpec, Failure> {
+        let private = self.places.all().map(Path::to_owned);
+        let place = SessionPlace {
+            session: &self.session,
+            workspace: Path::new("/srv/doctor"),
+            tree: &open::tree_of(self.folder),
+            overlay: None,
+            situation,
+            doors,
+            settings: &self.policy.settings,
+            identity: self.identity,
+            home: Path::new("/home/agent"),
+            private: &private,
+        };
+        jail_spec(&place, &Host::look()).map_err(|error| Failure::new(CONFIG, error.to_string()))
+    }
+
+    async fn without_overlay(&mut self, _: &str) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    async fn lay_open(&mut self) -> Result<(), Failure> {
+        let link = self.folder.join("tree");
+        if self.identity.is_some() && !link.is_symlink() {
+            std::fs::remove_dir(&link).map_err(|error| cannot("remove", &link, &error))?;
+            let tree = open::make(self.places, &self.session, self.folder, self.identity)?;
+            let made = std::fs::create_dir(&tree);
+            made.and_then(|()| match self.identity {
+                Some(Identity { uid, gid }) => {
+                    std::os::unix::fs::chown(&tree, Some(uid), Some(gid))
+                }
+                None => Ok(()),
+            })
+            .map_err(|error| cannot("make", &tree, &error))?;
+        }
+        let home = open::tree_of(self.folder).with_file_name(HOME);
+        if home.exists() {
+            return Ok(());
+        }
+        open::make_home(&home, &home.join(TMP), self.identity)
+            .map_err(|error| cannot("make", &home, &error))
+    }
 }
 
 /// The facts of a session that would be started here now.
@@ -326,12 +429,13 @@ pub(crate) fn explained_facts(workspace: &std::path::Path) -> policies::Facts {
         .chain(etc)
         .chain(["/proc".to_owned()]);
     let home = std::env::var("HOME").unwrap_or_else(|_| "/home/agent".to_owned());
-    super::setup::facts(
-        &workspace.display().to_string(),
-        &home,
-        system.collect(),
-        true,
-    )
+    policies::Facts {
+        workspace: workspace.display().to_string(),
+        home,
+        system: system.collect(),
+        interactive: true,
+        tree: None,
+    }
 }
 
 /// Digest of a list of changes: what was reviewed.

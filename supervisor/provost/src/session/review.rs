@@ -79,7 +79,11 @@ impl Layer {
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.join(name).display().to_string()
+        let path = match name {
+            "tree" => super::tree_of(&self.folder),
+            name => self.folder.join(name),
+        };
+        path.display().to_string()
     }
 
     /// Lists the changes.

@@ -7,7 +7,7 @@ use policies::{
     Database, Facts, LayerName, Mode, Policy,
     parse::{self, Source},
 };
-use protocol::bounds;
+use protocol::{bounds, jail::JailSpec};
 use supervisor_record::Places;
 
 use crate::{
@@ -93,13 +93,19 @@ fn built(confinement: &policies::Confinement) -> Result<(), Failure> {
         .help("leave it out: a session works in an overlay or a copy, confined by Landlock"))
 }
 
-/// The facts that calls are judged by.
-pub(crate) fn facts(workspace: &str, home: &str, system: Vec<String>, interactive: bool) -> Facts {
+/// The facts that calls are judged by: the workspace by its own name, wherever its files lie inside.
+pub(crate) fn facts(
+    workspace: &str,
+    spec: &JailSpec,
+    system: Vec<String>,
+    interactive: bool,
+) -> Facts {
     Facts {
         workspace: workspace.to_owned(),
-        home: home.to_owned(),
+        home: spec.home.clone(),
         system,
         interactive,
+        tree: (spec.workspace != workspace).then(|| spec.workspace.clone()),
     }
 }
 

@@ -7,7 +7,7 @@ use supervisor_core::{Certificate, Entry};
 use supervisor_sandbox::WorkerBinary;
 use tokio::sync::mpsc;
 
-use super::{Store, backend, certify, end, launch, links, place, unfit};
+use super::{Store, backend, certify, end, links, place, stand};
 use crate::exit::{BUG, Failure, REFUSED_AT_START};
 
 /// Builds a box around an empty folder, proves it as a session's is proven, and takes it down again.
@@ -25,11 +25,20 @@ pub(crate) fn trial(
         .enable_all()
         .build()
         .map_err(|error| Failure::new(BUG, format!("no runtime: {error}")))?;
-    let spec = place::trial_spec(places, policy, identity, folder)?;
     let worker = Arc::new(worker);
     let proven = async {
-        let (backend, group) = backend::of(places, &policy.settings, &spec.session)?;
-        let jail = launch(backend, &spec, &worker).await.map_err(unfit)?;
+        let session = place::session_id()?;
+        let (backend, group) = backend::of(places, &policy.settings, &session)?;
+        let mut ground = place::Trial {
+            places,
+            session,
+            policy,
+            identity,
+            folder,
+        };
+        let confinement = &policy.settings.confinement;
+        let stood = stand::stand(&mut ground, confinement, &backend, &worker).await?;
+        let (spec, jail, _attendant) = (stood.spec, stood.jail, stood.attendant);
         let bounds = certify::Bounds {
             group,
             hands: jail.process.hands(),

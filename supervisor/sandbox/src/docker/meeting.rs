@@ -158,6 +158,8 @@ mod tests {
     fn spec() -> JailSpec {
         let settings = policies::Settings::default();
         let place = crate::SessionPlace {
+            situation: protocol::jail::Situation::Container,
+            doors: protocol::jail::Doors::default(),
             session: &protocol::SessionId::parse("s-1-ab").expect("valid"),
             workspace: Path::new("/srv/work"),
             tree: Path::new("/srv/tree"),

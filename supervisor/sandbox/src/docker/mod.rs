@@ -132,7 +132,8 @@ impl Backend for Docker {
             meeting::check_peer(link, pid)?;
         }
         match greet(&hands, spec, pid) {
-            Ok((mut facts, pidfd)) => {
+            Ok((mut facts, handles)) => {
+                let pidfd = handles.pidfd;
                 container.settle(&pidfd, pid)?;
                 facts.container = Some(ContainerFacts {
                     engine: look.version.clone(),
@@ -147,6 +148,7 @@ impl Backend for Docker {
                     hands,
                     facts,
                     process: Process::contained(container, pid, pidfd),
+                    doors: None,
                 })
             }
             Err(LaunchError::Gone { .. }) => Err(LaunchError::Gone {

@@ -220,6 +220,8 @@ mod tests {
         settings.confinement.backend = policies::Backend::Docker;
         let session = SessionId::parse("s-1-ab").expect("valid");
         let place = SessionPlace {
+            situation: protocol::jail::Situation::Container,
+            doors: protocol::jail::Doors::default(),
             session: &session,
             workspace: Path::new("/srv/work"),
             tree: Path::new("/state/tree"),

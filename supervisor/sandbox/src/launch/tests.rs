@@ -22,6 +22,8 @@ fn spec() -> JailSpec {
         view: Vec::new(),
         workspace: "/w".to_owned(),
         home: "/h".to_owned(),
+        tmp: "/tmp".to_owned(),
+        doors: protocol::jail::Doors::default(),
         limits: JailLimits {
             processes: 1,
             open_files: 1,
@@ -96,12 +98,12 @@ fn an_honest_greeting_gives_the_facts_and_the_handle() {
     say(&theirs, &hello(), &[]);
     say(&theirs, &handles(), &[stand.pidfd().as_fd()]);
     say(&theirs, &ready(), &[]);
-    let (facts, pidfd) = greet(&ours, &spec(), stand.0.id()).expect("stands");
+    let (facts, handles) = greet(&ours, &spec(), stand.0.id()).expect("stands");
     assert_eq!(
         (facts.abi, facts.uid, facts.situation),
         (7, 1, Situation::Namespaces)
     );
-    let flags = rustix::io::fcntl_getfd(&pidfd).expect("flags");
+    let flags = rustix::io::fcntl_getfd(&handles.pidfd).expect("flags");
     assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
 }
 

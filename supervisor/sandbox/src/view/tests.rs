@@ -66,6 +66,8 @@ fn drawn(
         workspace: Path::new(workspace),
         tree: Path::new("/state/sessions/s-1/tree"),
         overlay: None,
+        situation: Situation::Namespaces,
+        doors: Doors::default(),
         settings,
         identity: Some(Identity {
             uid: 61_200,

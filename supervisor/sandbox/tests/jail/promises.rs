@@ -103,6 +103,8 @@ impl Session {
         let id = SessionId::parse("s-test").expect("valid");
         let settings = settings();
         let place = SessionPlace {
+            situation: protocol::jail::Situation::Namespaces,
+            doors: protocol::jail::Doors::default(),
             session: &id,
             workspace: Path::new("/srv/work"),
             tree: &tree,

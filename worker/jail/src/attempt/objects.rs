@@ -12,7 +12,7 @@ use nix::{
 };
 
 use super::{Ground, Outcome, own};
-use crate::sys::{self, Poke};
+use crate::{poke::Poke, sys};
 
 /// A message queue that the supervisor made on the host for the probes. SysV objects live in the same
 /// namespace: who cannot reach this one cannot reach them either.

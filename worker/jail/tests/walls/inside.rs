@@ -16,7 +16,7 @@ use nix::{
 };
 use protocol::{
     CommandId, CommandLimits, Exit, Failure, Probe, ProbeDomain, Spawn, bounds,
-    jail::{JailSpec, ProbePlan, WORKER_INSIDE},
+    jail::{JailSpec, ProbePlan, Situation, WORKER_INSIDE, WORKER_ITSELF},
 };
 use worker_jail::{Child, Hands, News, Outcome, Role, View, attack as attacks, build};
 
@@ -171,6 +171,15 @@ fn play(scenario: &str, view: View, plan: &ProbePlan) -> Verdict {
         "scopes" => scopes(&hands),
         "agent" => start_agent(&hands),
         "attacks" => all_attacks(&hands, plan),
+        // The parent is the supervisor here: of the same account, and in sight.
+        "supervised" => probes(
+            &hands,
+            &ProbePlan {
+                supervisor_pid: nix::unistd::getppid().as_raw(),
+                ..plan.clone()
+            },
+        ),
+        "rest" => rest(&hands),
         "hang" => hang(&hands),
         "times" => times(&hands),
         other => Err(format!("no scenario `{other}`")),
@@ -215,13 +224,22 @@ fn next(child: &mut Child) -> Result<News, String> {
     }
 }
 
+/// The binary as it is executed inside.
+fn worker(hands: &Hands) -> &'static str {
+    match hands.standing().situation {
+        Situation::Landlock => WORKER_ITSELF,
+        Situation::Namespaces | Situation::Container => WORKER_INSIDE,
+    }
+}
+
 fn order(hands: &Hands, argv: &[&str]) -> Result<Spawn, String> {
     let mut domain = hands.ceiling().clone();
-    domain.exec.push(WORKER_INSIDE.to_owned());
+    domain.exec.push(worker(hands).to_owned());
+    let workspace = domain.write.first().cloned().unwrap_or_default();
     Ok(Spawn {
         command: CommandId::parse("c1").map_err(told)?,
         argv: argv.iter().map(|&word| word.to_owned()).collect(),
-        cwd: "/workspace".to_owned(),
+        cwd: workspace,
         env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
         domain,
         limits: CommandLimits {
@@ -439,15 +457,24 @@ fn commands(hands: &Hands) -> Verdict {
     })
 }
 
-/// How many processes there are inside, warden and hands included.
+/// How many processes there are inside, warden and hands included. Where proc is closed to hands,
+/// only whether there is any beside it: then the answer is 1 or many.
 fn alive() -> usize {
-    let entries = std::fs::read_dir("/proc").map(|entries| entries.flatten().collect::<Vec<_>>());
-    let is_pid = |name: &std::ffi::OsStr| name.to_string_lossy().parse::<i32>().is_ok();
-    entries
-        .unwrap_or_default()
-        .iter()
-        .filter(|entry| is_pid(&entry.file_name()))
-        .count()
+    let (mut open, mut found) = (vec![std::process::id()], 0);
+    while let Some(pid) = open.pop() {
+        found += 1;
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let Ok(children) = children else {
+            let any = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), None).is_ok();
+            return if any { 99 } else { 1 };
+        };
+        open.extend(
+            children
+                .split_ascii_whitespace()
+                .filter_map(|word| word.parse::<u32>().ok()),
+        );
+    }
+    found
 }
 
 /// A program whose descendants leave their session and start successors without end.
@@ -629,13 +656,28 @@ fn start_agent(hands: &Hands) -> Verdict {
 fn all_attacks(hands: &Hands, plan: &ProbePlan) -> Verdict {
     let plan = serde_json::to_string(plan).map_err(told)?;
     for name in attacks::names() {
-        let order = order(hands, &[WORKER_INSIDE, "attack", name, &plan, "1"])?;
+        let me = std::process::id().to_string();
+        let order = order(hands, &[worker(hands), "attack", name, &plan, &me])?;
         let ran = run(hands, &order, None)?.map_err(|failure| failure.message)?;
         say(&format!("{name} {}", ran.text.trim()));
     }
     check(alive() == 1, || {
         format!("{} processes after the attacks", alive())
     })
+}
+
+/// Ends the rest as hands does last: what lost its warden too.
+fn rest(hands: &Hands) -> Verdict {
+    let line = format!("{CHAIN} setsid sh -c \"$S\" _ \"$S\" & sleep 100");
+    let (_out, child) = start(hands, &line)?;
+    std::thread::sleep(Duration::from_millis(100));
+    // Nothing inside can do it; the machine's memory may end.
+    let warden = nix::unistd::Pid::from_raw(child.pid());
+    nix::sys::signal::kill(warden, nix::sys::signal::Signal::SIGKILL).map_err(told)?;
+    std::thread::sleep(Duration::from_millis(50));
+    check(alive() > 1, || "nothing is left to end".to_owned())?;
+    hands.end_the_rest();
+    check(alive() == 1, || format!("{} processes at the end", alive()))
 }
 
 /// Stays, with a command that stays: for the tests that kill from outside.

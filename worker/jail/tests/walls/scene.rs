@@ -18,7 +18,10 @@ use std::{
 use nix::unistd::geteuid;
 use protocol::{
     BUILD, SessionId, bounds,
-    jail::{Domain, Identity, JailLimits, JailSpec, Mount, ProbePlan, Situation, WORKER_INSIDE},
+    jail::{
+        Domain, Doors, Identity, JailLimits, JailSpec, Mount, ProbePlan, Situation, WORKER_INSIDE,
+        WORKER_ITSELF,
+    },
 };
 
 /// An account that owns nothing.
@@ -48,7 +51,7 @@ pub(crate) struct Scene {
     pub(crate) plan: ProbePlan,
     way: As,
     victim: Child,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     _listeners: (TcpListener, UnixListener, UnixListener),
 }
 
@@ -124,9 +127,53 @@ impl Scene {
             plan,
             way,
             victim,
-            _folder: folder,
+            folder,
             _listeners: (tcp, unix, hidden),
         })
+    }
+
+    /// The same host for a box without namespaces: its files where they lie, nothing mounted. The
+    /// calls that a supervisor would carry out are left to the kernel: nobody attends here.
+    pub(crate) fn in_the_open(way: As, pretend_abi: Option<u32>) -> Result<Self, String> {
+        let mut scene = Self::new(way)?;
+        scene
+            .lay_open(pretend_abi)
+            .map_err(|error| format!("the scene could not be set: {error}"))?;
+        Ok(scene)
+    }
+
+    fn lay_open(&mut self, pretend_abi: Option<u32>) -> std::io::Result<()> {
+        let root = self.folder.path();
+        let (workspace, home) = (root.join("workspace"), root.join("home"));
+        let tmp = home.join("tmp");
+        for folder in [&home, &tmp] {
+            fs::create_dir(folder)?;
+            if geteuid().is_root() {
+                chown(folder, Some(ACCOUNT), Some(ACCOUNT))?;
+            }
+        }
+        let [workspace, home, tmp] = [workspace, home, tmp].map(|path| text(&path));
+        let own = |paths: &[&str]| {
+            paths
+                .iter()
+                .map(|&path| path.to_owned())
+                .collect::<Vec<_>>()
+        };
+        self.spec.situation = Situation::Landlock;
+        self.spec.view = Vec::new();
+        self.spec.agent_read = own(&[&workspace, WORKER_ITSELF]);
+        self.spec.ceiling = Domain {
+            read: own(&["/etc/ld.so.cache", "/proc/version"]),
+            write: own(&[&workspace, &home]),
+            exec: own(&["/usr", "/bin", "/lib", "/lib64", &workspace]),
+        };
+        self.spec.pretend_abi = pretend_abi;
+        self.plan.workspace.clone_from(&workspace);
+        self.plan.tmp.clone_from(&tmp);
+        self.spec.workspace = workspace;
+        self.spec.home = home;
+        self.spec.tmp = tmp;
+        Ok(())
     }
 
     /// The command that starts this binary as a box (or as anything else), as whom it must be.
@@ -250,6 +297,8 @@ fn spec(session: SessionId, workspace: &Path, way: As) -> JailSpec {
         view,
         workspace: own("/workspace"),
         home: own("/home/agent"),
+        tmp: own("/tmp"),
+        doors: Doors::default(),
         limits: JailLimits {
             processes: 128,
             open_files: 256,

@@ -66,6 +66,7 @@ fn set_up<S: Stream>(
                 home: welcome.workspace.clone(),
                 system: Vec::new(),
                 interactive: welcome.interactive,
+                tree: None,
             };
             (None, facts)
         }

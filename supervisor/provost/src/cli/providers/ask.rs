@@ -100,6 +100,7 @@ impl Ask<'_> {
                 home: "/".into(),
                 system: Vec::new(),
                 interactive: false,
+                tree: None,
             },
             welcome,
             provider: self.provider.to_owned(),

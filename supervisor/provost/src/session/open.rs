@@ -1,0 +1,171 @@
+//! Where a session's tree lies when nothing can be mounted: it is worked in by its own name, so every
+//! folder on the way must be open to the session's account. For an ordinary account that is the
+//! session's own folder. Root's sessions run under an unused uid, which root's folders are closed to:
+//! their trees lie in a folder of their own, and the session's folder holds a link to it.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown},
+    path::{Path, PathBuf},
+};
+
+use protocol::{SessionId, jail::Identity};
+use supervisor_record::Places;
+
+use crate::exit::{Failure, REFUSED_AT_START};
+
+/// Of the system's own places, for root.
+const TREES: &str = "/var/lib/provost-trees";
+/// The capability without which root makes no namespaces either.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// A session's tree: by the link of its folder, if it has one.
+pub(crate) fn tree_of(folder: &Path) -> PathBuf {
+    let tree = folder.join("tree");
+    fs::read_link(&tree).unwrap_or(tree)
+}
+
+/// Whether this process may make namespaces as far as it can know without trying.
+pub(super) fn may_make_namespaces() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    // An ordinary account may have them without any capability: trying costs it nothing.
+    !nix::unistd::geteuid().is_root()
+        || effective.is_none_or(|bits| bits & (1 << CAP_SYS_ADMIN) != 0)
+}
+
+/// Makes the folder of a session's open tree and gives the tree's path in it, not yet made. Without
+/// an identity that is the session's own folder.
+pub(super) fn make(
+    places: &Places,
+    session: &SessionId,
+    folder: &Path,
+    identity: Option<Identity>,
+) -> Result<PathBuf, Failure> {
+    let Some(identity) = identity else {
+        return Ok(folder.join("tree"));
+    };
+    let refused = |why: String| {
+        Failure::new(
+            REFUSED_AT_START,
+            format!("a session of root without namespaces has no place: {why}"),
+        )
+        .help(format!(
+            "let every account pass (not list) the folders above `{TREES}`, or name another state folder with PROVOST_STATE_DIR"
+        ))
+    };
+    let mut beside = places.state().as_os_str().to_owned();
+    beside.push("-trees");
+    let candidates = [PathBuf::from(beside), PathBuf::from(TREES)];
+    let trees = candidates
+        .iter()
+        .find(|trees| trees.ancestors().skip(1).all(is_open));
+    let trees = trees.ok_or_else(|| refused("no folder is open to its account".to_owned()))?;
+    let own = trees.join(session.as_str());
+    secure(trees, &own, identity)
+        .map_err(|error| refused(format!("`{}`: {error}", own.display())))?;
+    let tree = own.join("tree");
+    let link = folder.join("tree");
+    // Left by a start that fell back on its way.
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink(&tree, &link)
+        .map_err(|error| refused(format!("`{}`: {error}", link.display())))?;
+    Ok(tree)
+}
+
+/// Whether every account may pass a folder.
+fn is_open(folder: &Path) -> bool {
+    folder
+        .metadata()
+        .is_ok_and(|facts| facts.is_dir() && facts.permissions().mode() & 0o001 != 0)
+}
+
+/// The folder of all trees, which all may pass and only root may list; in it the session's, which
+/// only its own account passes.
+fn secure(trees: &Path, own: &Path, identity: Identity) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o711).create(trees) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    let facts = fs::symlink_metadata(trees)?;
+    let ours = facts.is_dir() && facts.uid() == nix::unistd::geteuid().as_raw();
+    if !ours || facts.permissions().mode() & 0o022 != 0 {
+        return Err(io::Error::other(
+            "it is no folder of root's, or others may write there",
+        ));
+    }
+    fs::set_permissions(trees, fs::Permissions::from_mode(0o711))?;
+    match fs::DirBuilder::new().mode(0o700).create(own) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    // The group has the unused uid's number, and nobody else is in it.
+    chown(own, None, Some(identity.gid))?;
+    fs::set_permissions(own, fs::Permissions::from_mode(0o710))
+}
+
+/// Makes the private HOME and the folder for temporary files beside a tree, empty.
+pub(super) fn make_home(home: &Path, tmp: &Path, identity: Option<Identity>) -> io::Result<()> {
+    for folder in [home, tmp] {
+        fs::DirBuilder::new().mode(0o700).create(folder)?;
+        if let Some(Identity { uid, gid }) = identity {
+            chown(folder, Some(uid), Some(gid))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is left of an open tree's folder when the tree itself is gone, and the link to it.
+pub(crate) fn leave(folder: &Path) {
+    let link = folder.join("tree");
+    if let Ok(tree) = fs::read_link(&link)
+        && let Some(own) = tree.parent()
+    {
+        let _ = fs::remove_dir(&tree);
+        let _ = fs::remove_dir(own);
+        // The last one's end leaves nothing.
+        if let Some(trees) = own.parent() {
+            let _ = fs::remove_dir(trees);
+        }
+        let _ = fs::remove_file(&link);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_may_write_holds_no_trees() {
+        let folder = tempfile::tempdir().expect("folder");
+        let trees = folder.path().join("trees");
+        let gid = nix::unistd::getegid().as_raw();
+        let identity = Identity { uid: gid, gid };
+        secure(&trees, &trees.join("s-1"), identity).expect("made");
+        let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
+        assert_eq!((mode(&trees), mode(&trees.join("s-1"))), (0o711, 0o710));
+        fs::set_permissions(&trees, fs::Permissions::from_mode(0o777)).expect("mode");
+        secure(&trees, &trees.join("s-2"), identity).expect_err("refused");
+        fs::remove_dir_all(&trees).expect("gone");
+        std::os::unix::fs::symlink(folder.path(), &trees).expect("link");
+        secure(&trees, &trees.join("s-3"), identity).expect_err("a link");
+    }
+
+    #[test]
+    fn a_tree_is_where_its_link_leads() {
+        let folder = tempfile::tempdir().expect("folder");
+        let folder = folder.path();
+        assert_eq!(tree_of(folder), folder.join("tree"));
+        let own = folder.join("trees/s-1");
+        fs::create_dir_all(own.join("tree")).expect("made");
+        std::os::unix::fs::symlink(own.join("tree"), folder.join("tree")).expect("link");
+        assert_eq!(tree_of(folder), own.join("tree"));
+        leave(folder);
+        assert!(!folder.join("trees").exists() && !folder.join("tree").is_symlink());
+    }
+}
