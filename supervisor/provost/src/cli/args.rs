@@ -1,8 +1,18 @@
 //! The grammar of the command line.
 
+mod judging;
+mod records;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use judging::{
+    ApprovalsCommand, ApproveArgs, DenyArgs, ImportFrom, PolicyCommand, ScopeWord,
+};
+pub(crate) use records::{
+    AuditCommand, AuditFormat, CertificateArgs, ExportArgs, VerifyArgs, WhyArgs,
+};
 
 /// Runs untrusted agents in a jail that proves itself.
 #[derive(Debug, Parser)]
@@ -95,60 +105,6 @@ pub(crate) enum Approvals {
     Operator,
 }
 
-/// `provost approvals …`
-#[derive(Debug, Subcommand)]
-pub(crate) enum ApprovalsCommand {
-    /// Show what live sessions ask now
-    List {
-        /// One object on standard output
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-/// `provost approve`
-#[derive(Debug, Args)]
-pub(crate) struct ApproveArgs {
-    /// The question, as `approvals list` shows it: SESSION/NUMBER
-    pub(crate) id: String,
-    /// The nonce that was shown with it; without one the question is drawn and confirmed here
-    #[arg(long, value_name = "NONCE")]
-    pub(crate) nonce: Option<String>,
-    /// How long the answer holds for this very action
-    #[arg(long, value_enum, default_value = "once")]
-    pub(crate) scope: ScopeWord,
-    /// Allow this input of the tool instead (JSON), once; the model is told
-    #[arg(long, value_name = "JSON", conflicts_with = "scope")]
-    pub(crate) instead: Option<String>,
-    /// Answer a question of the agent's own in words
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["scope", "instead"])]
-    pub(crate) say: Option<String>,
-}
-
-/// Scopes of an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScopeWord {
-    /// This call
-    Once,
-    /// Until the turn ends
-    Turn,
-    /// Until the session ends
-    Session,
-}
-
-/// `provost deny`
-#[derive(Debug, Args)]
-pub(crate) struct DenyArgs {
-    /// The question, as `approvals list` shows it: SESSION/NUMBER
-    pub(crate) id: String,
-    /// The nonce that was shown with it
-    #[arg(long, value_name = "NONCE")]
-    pub(crate) nonce: Option<String>,
-    /// A word for the model
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) message: Option<String>,
-}
-
 /// What `run` and `tools call` share.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SetupArgs {
@@ -239,16 +195,6 @@ pub(crate) struct SessionArg {
     pub(crate) session: String,
 }
 
-/// `provost certificate`
-#[derive(Debug, Args)]
-pub(crate) struct CertificateArgs {
-    /// The session, or `last`
-    pub(crate) session: String,
-    /// The whole certificate as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 /// `provost diff`
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
@@ -305,99 +251,6 @@ pub(crate) enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-}
-
-/// `provost policy …`
-#[derive(Debug, Subcommand)]
-pub(crate) enum PolicyCommand {
-    /// Check a policy file: every fault with its place
-    Check {
-        /// The file
-        file: PathBuf,
-        /// One object on standard output
-        #[arg(long)]
-        json: bool,
-    },
-    /// Explain what the law says of one call, by the same code as at run time
-    Explain {
-        /// The tool
-        tool: String,
-        /// Its input as JSON
-        #[arg(long, value_name = "JSON")]
-        input: String,
-        /// Policy name or file
-        #[arg(long, value_name = "P", default_value = "default")]
-        policy: String,
-        /// Mode [default: the policy's]
-        #[arg(long, value_name = "M")]
-        mode: Option<String>,
-        /// As before a person has approved the plan: what is no proven read is denied
-        #[arg(long)]
-        plan: bool,
-        /// The workspace [default: the current folder]
-        #[arg(long, value_name = "DIR")]
-        workspace: Option<PathBuf>,
-        /// One object on standard output
-        #[arg(long)]
-        json: bool,
-    },
-    /// Run a policy's examples and every `*.cases.toml` beside it; 1 if a case does not hold
-    Test {
-        /// The file, or a shipped policy
-        file: PathBuf,
-        /// A further file of cases; may be given again
-        #[arg(long, value_name = "FILE")]
-        cases: Vec<PathBuf>,
-        /// One object on standard output
-        #[arg(long)]
-        json: bool,
-    },
-    /// Tell what policy B newly allows beside policy A
-    Diff {
-        /// Policy A, a name or file
-        #[arg(value_name = "A")]
-        before: String,
-        /// Policy B, a name or file
-        #[arg(value_name = "B")]
-        after: String,
-        /// Exit with 1 if B newly allows anything
-        #[arg(long)]
-        exit_code: bool,
-        /// One object on standard output
-        #[arg(long)]
-        json: bool,
-    },
-    /// Suggest the smallest rules that would not ask about recorded calls again
-    Suggest {
-        /// Calls, one object a line: {"tool":"bash","input":{"command":"git push"}}
-        calls: PathBuf,
-        /// The policy that asked
-        #[arg(long, value_name = "P", default_value = "default")]
-        policy: String,
-        /// One object on standard output
-        #[arg(long)]
-        json: bool,
-    },
-    /// Translate another agent's rules; what cannot be said is listed on standard error
-    Import {
-        /// What the file is
-        #[arg(long, value_enum)]
-        from: ImportFrom,
-        /// The file
-        file: PathBuf,
-        /// Name of the policy [default: imported]
-        #[arg(long)]
-        name: Option<String>,
-    },
-}
-
-/// What `provost policy import` reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ImportFrom {
-    /// A settings.json with permissions
-    ClaudeSettings,
-    /// A .rules file with prefix_rule(…)
-    CodexRules,
 }
 
 /// `provost tools …`
@@ -483,69 +336,6 @@ pub(crate) struct CallArgs {
     /// One object on standard output (docs/schema/call.json)
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `provost audit …`
-#[derive(Debug, Subcommand)]
-pub(crate) enum AuditCommand {
-    /// Verify chains and signed checkpoints; name each edit, gap, reorder, cut or forgery
-    Verify(VerifyArgs),
-    /// Write the chains as lines that others can keep, search and verify
-    Export(ExportArgs),
-}
-
-/// `provost why`
-#[derive(Debug, Args)]
-pub(crate) struct WhyArgs {
-    /// The session, or `last`
-    pub(crate) session: String,
-    /// The call, by its id or its number from 1 [default: the last]
-    pub(crate) call: Option<String>,
-    /// One object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `provost audit verify`
-#[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    /// One session only
-    pub(crate) session: Option<String>,
-    /// A head that was kept elsewhere (SESSION:SEQ:HASH, as each run prints it), or a file of them
-    /// as `--audit-head` writes it; may be given again
-    #[arg(long, value_name = "HEAD|FILE")]
-    pub(crate) head: Vec<String>,
-    /// A copy of audit.pub that was kept elsewhere: only its keys are believed
-    #[arg(long, value_name = "FILE")]
-    pub(crate) key: Vec<PathBuf>,
-    /// Verify a file that `audit export` wrote instead of the record
-    #[arg(long, value_name = "FILE", conflicts_with = "session")]
-    pub(crate) export: Option<PathBuf>,
-    /// One object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `provost audit export`
-#[derive(Debug, Args)]
-pub(crate) struct ExportArgs {
-    /// One session only
-    pub(crate) session: Option<String>,
-    /// The form of the lines
-    #[arg(long, value_enum, default_value = "jsonl")]
-    pub(crate) format: AuditFormat,
-    /// A new file to write to [default: standard output]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-}
-
-/// Forms of an export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AuditFormat {
-    /// Records and checkpoints as they are hashed and signed; `audit verify --export` reads them
-    Jsonl,
-    /// Events in the shape of the Open Cybersecurity Schema Framework
-    Ocsf,
 }
 
 /// `provost doctor`
