@@ -87,6 +87,8 @@ impl View {
     /// # Errors
     /// [`Unfit`] names the wall that could not be raised.
     pub fn confine_hands(self, keep: &[BorrowedFd<'_>]) -> Result<Hands, Unfit> {
+        // What was not handed over is closed here, before everything that nobody keeps is.
+        drop(self.handles);
         let spec = self.spec;
         let kernel = domain::kernel(spec.pretend_abi)?;
         capabilities::drop_all_but(0)?;

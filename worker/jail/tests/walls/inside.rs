@@ -465,8 +465,7 @@ fn alive() -> usize {
         found += 1;
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let Ok(children) = children else {
-            let any = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), None).is_ok();
-            return if any { 99 } else { 1 };
+            return if childless() { 1 } else { 99 };
         };
         open.extend(
             children
@@ -475,6 +474,25 @@ fn alive() -> usize {
         );
     }
     found
+}
+
+/// Whether this process, to which all orphans come, has no child any more.
+fn childless() -> bool {
+    use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    loop {
+        match waitid(Id::All, look) {
+            Err(_) => return true,
+            Ok(WaitStatus::StillAlive) => return false,
+            Ok(status) => {
+                // An orphan that nobody waits for.
+                let Some(pid) = status.pid() else {
+                    return false;
+                };
+                let _ = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+            }
+        }
+    }
 }
 
 /// A program whose descendants leave their session and start successors without end.
