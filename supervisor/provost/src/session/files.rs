@@ -102,9 +102,12 @@ fn other(message: String) -> Failure {
     }
 }
 
+/// What comes out of a pipe; nothing if it was too much or broke.
+type Reading = tokio::task::JoinHandle<Option<Vec<u8>>>;
+
 /// A pipe whose reading end is emptied on a thread of its own, because a pipe holds less than a file.
 /// The thread ends when hands closes its end, at the latest when hands ends.
-fn drain() -> Result<(tokio::task::JoinHandle<Option<Vec<u8>>>, OwnedFd), Failure> {
+fn drain() -> Result<(Reading, OwnedFd), Failure> {
     let (read, write) =
         supervisor_sandbox::pipe_pair().map_err(|error| other(format!("no pipe: {error}")))?;
     let reading = tokio::task::spawn_blocking(move || {
