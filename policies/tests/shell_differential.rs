@@ -373,6 +373,7 @@ fn usual() -> Vec<String> {
     let made = include_str!("corpus/usual.txt").lines();
     let reaches = [
         "kill", "/tmp", "/usr", "/etc", "/var", "/opt", "~", "HOME", "mktemp", "watch ",
+        "bash -lc", "sh -lc",
     ];
     day.map(|line| line.replace('␤', "\n"))
         .chain(made.map(|line| line.replace('⏎', "\n")))

@@ -7,11 +7,18 @@
 use std::{
     fs::{self, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::{
+        fd::AsRawFd as _,
+        unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    },
     path::{Path, PathBuf},
 };
 
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+use nix::{
+    errno::Errno,
+    fcntl::{AT_FDCWD, AtFlags},
+};
 use protocol::Digest;
 use zeroize::Zeroizing;
 
@@ -162,26 +169,33 @@ fn read_private(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeyError> {
     })
 }
 
-/// Makes the key under a name of its own, then links it: it is there whole or not at all.
+/// Makes the key without a name, then links it: it is there whole or not at all, and a death in
+/// between leaves nothing.
 fn make(path: &Path) -> io::Result<()> {
     let mut seed = Zeroizing::new([0_u8; 32]);
     getrandom::fill(seed.as_mut()).map_err(|error| io::Error::other(error.to_string()))?;
-    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    let folder = path.parent().unwrap_or(path);
     let mut file = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
         .mode(0o600)
-        .open(&temporary)?;
+        .custom_flags(nix::libc::O_TMPFILE)
+        .open(folder)?;
     let text = Zeroizing::new(format!("{}\n", hex(seed.as_ref())));
     let written = file
         .write_all(text.as_bytes())
         .and_then(|()| file.sync_all());
-    let linked = written.and_then(|()| fs::hard_link(&temporary, path));
-    fs::remove_file(&temporary)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+    written?;
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    match nix::unistd::linkat(
+        AT_FDCWD,
+        name.as_str(),
+        AT_FDCWD,
+        path,
+        AtFlags::AT_SYMLINK_FOLLOW,
+    ) {
+        // Another supervisor made one at the same moment: that one is used.
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 

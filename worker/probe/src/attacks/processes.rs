@@ -301,7 +301,7 @@ fn fork_bomb(_: &Ground) -> Outcome {
 }
 
 /// How many files are opened at most, also bare.
-const FILES: usize = 20_000;
+const FILES: usize = 8_000;
 
 fn open_descriptors(_: &Ground) -> Outcome {
     let mut open = Vec::new();

@@ -106,8 +106,19 @@ pub(super) const TABLE: &[Own] = &[
 ];
 
 /// The documented names, and those that a shell sets by itself.
-const NAMES: [&str; 12] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "TERM", "PWD", "OLDPWD", "SHLVL",
+const NAMES: [&str; 13] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "LANG",
+    "TERM",
+    "GIT_CONFIG_SYSTEM",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
     "_",
 ];
 

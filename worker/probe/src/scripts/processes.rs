@@ -24,7 +24,7 @@ kill -0 "$ESCAPE_SUPERVISOR" 2>/dev/null && escaped signalled; refused kill"#,
         &["ES-029", "sandbox secret: the environment"],
         "find more in the environment than is documented",
         "sh",
-        r#"more=$(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' | grep -v '^ESCAPE_' | grep -Ev '^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|LANG|TERM|PWD|OLDPWD|SHLVL|_)$' | head -1)
+        r#"more=$(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' | grep -v '^ESCAPE_' | grep -Ev '^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|LANG|TERM|GIT_CONFIG_SYSTEM|PWD|OLDPWD|SHLVL|_)$' | head -1)
 test -n "$more" && escaped "$more"; refused "only the documented names""#,
     ),
     ours(
@@ -154,10 +154,11 @@ systemd-run --no-block true >/dev/null 2>&1 && escaped started; refused systemd-
         &["certificate"],
         "find a setuid program that changes its id",
         "sh",
-        r#"for p in /usr/bin/newgrp /usr/bin/chsh /usr/bin/passwd /bin/su /usr/bin/mount; do
+        r#"cat /proc/self/status >/dev/null 2>&1 || refused "no /proc: the static attempt asks the kernel itself"
+for p in /usr/bin/newgrp /usr/bin/chsh /usr/bin/passwd /bin/su /usr/bin/mount; do
   test -u "$p" || continue
   grep -q '^NoNewPrivs:.1' /proc/self/status 2>/dev/null && continue
-  test -e /proc/self/status && escaped "$p may take its owner's id"
+  escaped "$p may take its owner's id"
 done; refused "no new privileges""#,
     ),
     kernels(
