@@ -238,7 +238,7 @@ mod exits {
     }
 
     #[test]
-    fn without_namespaces_it_is_77_with_cause_and_remedy() {
+    fn without_namespaces_it_is_situation_b_and_77_where_a_required_right_is_not_held() {
         if skipped(is_root(), "another account can only be become by root") {
             return;
         }
@@ -273,19 +273,35 @@ mod exits {
         ) {
             return;
         }
-        assert_eq!(done.code, Some(77), "{done}");
-        assert!(done.stderr.contains("namespace"), "the cause: {done}");
-        assert!(done.stderr.contains("help:"), "the remedy: {done}");
-        let doctor = run(&["doctor", "--json"]);
-        assert_eq!(doctor.code, Some(77), "{doctor}");
-        let object = doctor.json();
-        assert_eq!(object["starts"], false);
+        // Never silently: the start line and the certificate say what holds instead, and why.
+        assert_eq!(done.code, Some(0), "{done}");
+        assert!(done.stderr.contains("situation   B"), "{done}");
         assert!(
-            object["cause"]
-                .as_str()
-                .is_some_and(|cause| cause.contains("namespace")),
-            "{object}"
+            done.stderr.contains("user namespaces are not available"),
+            "the cause: {done}"
         );
+        assert!(
+            done.stderr.contains("user.max_user_namespaces"),
+            "the remedy: {done}"
+        );
+        assert!(done.stderr.contains("landlock situation B"), "{done}");
+        let policy = place.policy(
+            "version = 1\nname = \"t\"\nextends = \"default\"\n[confinement.rights]\nmemory = \"required\"\n",
+        );
+        let policy = policy.display().to_string();
+        let strict = run(&[
+            "run",
+            "--workspace",
+            &work,
+            "--script",
+            &script,
+            "--policy",
+            &policy,
+            "x",
+        ]);
+        assert_eq!(strict.code, Some(77), "{strict}");
+        assert!(strict.stderr.contains("memory"), "the right: {strict}");
+        assert!(strict.stderr.contains("help:"), "the remedy: {strict}");
     }
 
     #[test]

@@ -363,7 +363,7 @@ mod hostile {
             hands_a_start_of_nothing: "`c99` was not ordered";
             hands_a_start_twice: "`c1` was not ordered, or ran already";
             hands_a_put_of_nothing: "order 4242 was not open";
-            hands_a_resolve_of_nothing: "order 4242 was not a resolve";
+            hands_a_resolve_of_nothing: "order 4242 was not open";
             hands_a_failure_of_nothing: "order 4242 was not open";
             hands_a_failed_agent: "the agent could not be started";
             hands_a_second_hello: "a set-up report after ready";
@@ -388,7 +388,7 @@ mod hostile {
             birth_ready_without_a_handle: "ready without its handle";
             birth_the_supervisors_own_pidfd: "is not one of this jail";
             birth_a_handle_that_is_no_pidfd: "is not one of this jail";
-            birth_two_handles: "other than one pidfd";
+            birth_two_handles: "set-up handles other than";
             // It says that it stands. No probe answers, so it is not believed.
             birth_no_walls: "could not be proven";
         }
