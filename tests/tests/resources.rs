@@ -92,8 +92,9 @@ mod resources {
             let result = tight(&place, &bomb);
             assert_eq!(result["ended_by"], "time_limit", "{result}");
             assert!(settled(place.root()).is_empty(), "all of it is gone");
-            let count = "perl -e 'my $n = 0; while ($n < 500) { my $p = fork; if (!defined $p) { print \"no more after $n: $!\\n\"; last } if (!$p) { sleep 60; exit } $n++ } kill 9, 0'";
-            let result = tight(&place, &json!({ "command": count }));
+            let count = "my $n = 0; while ($n < 500) { my $p = fork; if (!defined $p) { print \"no more after $n: $!\\n\"; last } if (!$p) { sleep 60; exit } $n++ } kill 9, 0";
+            place.write("work/count.pl", count);
+            let result = tight(&place, &json!({ "command": "perl count.pl" }));
             let said = result["output"].as_str().unwrap_or_default();
             assert!(said.contains("no more after"), "{result}");
             let counted: u32 = said
@@ -156,7 +157,8 @@ mod resources {
             .iter()
             .find(|entry| entry["kind"] == "outcome")
             .expect("an outcome");
-        assert_eq!(outcome["what"], "ended: memory limit", "{outcome}");
+        let what = outcome["what"].as_str().unwrap_or_default();
+        assert!(what.starts_with("ended: memory limit"), "{outcome}");
     }
 
     #[test]
@@ -188,7 +190,8 @@ mod resources {
                 .iter()
                 .find(|entry| entry["kind"] == "outcome")
                 .expect("an outcome");
-            assert_eq!(outcome["what"], "ended: disk limit", "{outcome}");
+            let what = outcome["what"].as_str().unwrap_or_default();
+            assert!(what.starts_with("ended: disk limit"), "{outcome}");
         }
     }
 
@@ -211,8 +214,9 @@ mod resources {
         assert!(began.elapsed() < END, "{:?}", began.elapsed());
         let told = place.told(&session_of(&done));
         assert!(
-            told.iter()
-                .any(|entry| entry["what"] == "ended: output limit"),
+            told.iter().any(|entry| entry["what"]
+                .as_str()
+                .is_some_and(|what| what.starts_with("ended: output limit"))),
             "{told:?}"
         );
         let kept: u64 = sizes(&place.state().join("blobs"));
@@ -402,9 +406,14 @@ mod resources {
         };
         let alone = run();
         let policy = greedy.policy(TIGHT).display().to_string();
-        let hog = "for i in $(seq 1 30); do while :; do :; done & done; sleep 30";
+        // On the line itself the safety check refuses it.
+        greedy.write(
+            "work/hog.sh",
+            "for i in $(seq 1 30); do while :; do :; done & done; sleep 30\n",
+        );
+        let hog = "sh hog.sh";
         let mut live = greedy.start_play(&calls(&[hog]), &["--policy", &policy]);
-        live.await_stderr("sleep 30");
+        live.await_stderr("sh hog.sh");
         let beside = run();
         live.signal(Signal::SIGTERM);
         let done = live.wait(END);

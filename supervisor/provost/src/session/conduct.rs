@@ -190,7 +190,9 @@ impl Conduct {
             Effect::Infer(permit) => {
                 // What the host can take back is looked at again before each step of the model.
                 if let Some(why) = self.bounds.lost(&self.certificate) {
-                    return Some(End::new("fault", why));
+                    // By the session's own way, so that the end is recorded with its reason.
+                    let _ = self.inbox.send(Message::Stop(End::new("fault", why)));
+                    return None;
                 }
                 self.models.infer(permit);
             }
