@@ -92,7 +92,7 @@ mod resources {
             let result = tight(&place, &bomb);
             assert_eq!(result["ended_by"], "time_limit", "{result}");
             assert!(settled(place.root()).is_empty(), "all of it is gone");
-            let count = "my $n = 0; while ($n < 500) { my $p = fork; if (!defined $p) { print \"no more after $n: $!\\n\"; last } if (!$p) { sleep 60; exit } $n++ } kill 9, 0";
+            let count = "$| = 1; my $n = 0; while ($n < 500) { my $p = fork; if (!defined $p) { print \"no more after $n: $!\\n\"; last } if (!$p) { sleep 60; exit } $n++ }";
             place.write("work/count.pl", count);
             let result = tight(&place, &json!({ "command": "perl count.pl" }));
             let said = result["output"].as_str().unwrap_or_default();
