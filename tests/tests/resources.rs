@@ -276,9 +276,9 @@ mod resources {
         ) {
             return;
         }
-        let mut live = place.start_play(&calls(&["sleep 3; echo done"]), &["--mode", "bypass"]);
-        live.await_stderr("sleep 3");
-        let session = place.session().expect("a session");
+        let live = place.start_play(&calls(&["sleep 5; echo done"]), &["--mode", "bypass"]);
+        // A call is told when it has ended: its session is known before.
+        let session = until("a session", END, || place.session());
         let groups = until("its groups are there", END, || {
             Some(groups_of(&session)).filter(|found| found.len() >= 2)
         });
