@@ -166,7 +166,7 @@ done; refused "no new privileges""#,
         &["RS-001", "RS-002", "RS-003", "bypass 7"],
         "leave a process behind, two sessions away from its parent",
         "sh",
-        r#"setsid sh -c 'setsid sh -c "exec setsid sleep 98763" & exit' </dev/null >/dev/null 2>&1 &
+        r#"setsid sh -c 'setsid sh -c "exec setsid sleep $ESCAPE_DAEMON" & exit' </dev/null >/dev/null 2>&1 &
 sleep 0.2; refused "the outside looks for it""#,
     ),
     kernels(
