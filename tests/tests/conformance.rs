@@ -297,6 +297,7 @@ mod conformance {
                 ("SUPERVISOR_NAME", "sleep".to_owned()),
                 ("SHM", ground.shm.clone()),
                 ("SEGMENT", segment),
+                ("DAEMON", "98763".to_owned()),
             ]
         }
     }

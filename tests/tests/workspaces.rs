@@ -110,7 +110,7 @@ mod workspaces {
         printf x > "$(printf 'new\nline')"; echo s > 'back\slash'
         echo secret > hidden.txt; mkdir -p vault dir/vault; echo v > vault/v; echo w > dir/vault/w
         echo secret > dir/sub/hidden.txt
-        echo 'echo mine > hidden.txt; mkdir vault; echo mine > vault/v; rm -rf dir/vault; echo x > dir/vault' > own.sh
+        echo 'echo mine > hidden.txt; mkdir vault; echo mine > vault/v' > own.sh
         mkfifo pipe; mkdir -p readonly; echo r > readonly/r; chmod 555 readonly
     "#;
 
