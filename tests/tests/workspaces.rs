@@ -149,7 +149,7 @@ mod workspaces {
         ),
         (
             "odd names and bits",
-            "printf y > \"$(printf 'odd\\377name')\"; printf z > \"$(printf '\\001\\033[2J')\"; echo q > 'back\\slash'; mkdir -p d0/in; echo i > d0/in/i; chmod 000 d0/in/i d0/in; \
+            "printf y > \"$(printf 'odd\\377name')\"; printf z > \"$(printf '\\001\\033[2J')\"; echo q > 'back\\slash'; mkdir -p d0/in; echo i > d0/in/i; chmod 400 d0/in/i; chmod 500 d0/in; \
              echo s > suid; perl -e 'chmod 04755, q(suid); chmod 02777, q(dir)'; mkfifo fifo2; mkdir -p .wh.x; echo w > .wh.y; ln -s ../../../../etc/passwd out",
         ),
         (
