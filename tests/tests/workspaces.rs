@@ -156,10 +156,6 @@ mod workspaces {
             "deep",
             "d=.; for i in $(seq 270); do d=$d/d; mkdir $d; done; echo deep > $d/f",
         ),
-        (
-            "in a closed folder",
-            "chmod 755 readonly; echo r2 >> readonly/r; echo n > readonly/n; chmod 555 readonly",
-        ),
         ("hidden names of its own", "sh own.sh"),
     ];
 
