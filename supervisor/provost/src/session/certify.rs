@@ -6,7 +6,7 @@ use std::{os::fd::AsFd as _, path::Path, sync::Arc, time::Duration};
 use policies::Policy;
 use protocol::{
     CommandId, Digest, Floor, Order, Probe, ProbeDomain, Right, State,
-    jail::{JailSpec, ProbePlan},
+    jail::{Doors, JailSpec, ProbePlan, Situation},
 };
 use supervisor_core::{Certificate, Container, RightState};
 use supervisor_record::Places;
@@ -92,19 +92,27 @@ impl Bounds {
                 && state.right.domains().contains(&ProbeDomain::Outside)
         });
         wanted.into_iter().find_map(|state| {
-            let mine = probes.iter().filter(|probe| probe.right == state.right);
-            let broken: Vec<_> = mine
-                .filter(|probe| !probe.held())
-                .map(|probe| format!("{}: {}", probe.case, probe.answer))
-                .collect();
-            (!broken.is_empty()).then(|| {
-                format!(
-                    "the required right {} was held by {} and is not any more ({}): somebody on the host changed it",
-                    state.right, state.by, broken.join(", ")
-                )
-            })
+            let found = broken(state.right, &probes)?;
+            Some(format!(
+                "the required right {} was held by {} and is not any more ({found}): somebody on the host changed it",
+                state.right, state.by
+            ))
         })
     }
+}
+
+/// What speaks against a right that only the outside can see. Nothing found is not a right held.
+fn broken(right: Right, probes: &[Probe]) -> Option<String> {
+    let mut mine = probes
+        .iter()
+        .filter(|probe| probe.right == right)
+        .peekable();
+    if mine.peek().is_none() {
+        return Some("nothing could be read back".to_owned());
+    }
+    let told = |probe: &Probe| format!("{}: {}", probe.case, probe.answer);
+    let broken: Vec<_> = mine.filter(|probe| !probe.held()).map(told).collect();
+    (!broken.is_empty()).then(|| broken.join(", "))
 }
 
 async fn probe(
@@ -164,7 +172,7 @@ fn certificate(at: &Circumstances<'_>, worker: Digest, probes: &[Probe]) -> Cert
             .filter(|probe| probe.right == right)
             .cloned()
             .collect();
-        let held = is_held(right, &mine);
+        let held = is_held(right, &mine) && !is_open(right, at.facts.situation, at.spec.doors);
         let state = match (right, held) {
             (_, true) => State::Enforced,
             // The tree is counted while commands run, in every situation.
@@ -211,6 +219,12 @@ fn container(facts: &ContainerFacts) -> Container {
     }
 }
 
+/// Whether a right is open whatever its probes met: without namespaces and without a door for them,
+/// times and attributes of files that others may write can be changed, and no probe owns such a file.
+fn is_open(right: Right, situation: Situation, doors: Doors) -> bool {
+    right == Right::FilesMeta && situation == Situation::Landlock && !doors.meta
+}
+
 /// Held: every probe of it held, and each domain that has the right to lose was probed.
 fn is_held(right: Right, probes: &[Probe]) -> bool {
     let probed = |domain: &ProbeDomain| probes.iter().any(|probe| probe.domain == *domain);
@@ -237,6 +251,34 @@ mod tests {
             twin,
             answer,
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_back_any_more_is_lost() {
+        let mut limit = probe(ProbeDomain::Outside, true, true);
+        limit.right = Right::Memory;
+        assert_eq!(broken(Right::Memory, std::slice::from_ref(&limit)), None);
+        assert!(broken(Right::Memory, &[]).is_some(), "nothing was found");
+        limit.refused = false;
+        let found = broken(Right::Memory, &[limit]).expect("lifted");
+        assert!(found.contains("tcp.host: EACCES"), "{found}");
+    }
+
+    #[test]
+    fn files_meta_is_not_held_where_nobody_stands_at_its_door() {
+        let meta = Doors {
+            sockets: false,
+            meta: true,
+        };
+        let b = Situation::Landlock;
+        assert!(is_open(Right::FilesMeta, b, Doors::default()));
+        assert!(!is_open(Right::FilesMeta, b, meta));
+        assert!(!is_open(
+            Right::FilesMeta,
+            Situation::Namespaces,
+            Doors::default()
+        ));
+        assert!(!is_open(Right::FilesRead, b, Doors::default()));
     }
 
     #[test]
