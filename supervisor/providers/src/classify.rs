@@ -2,6 +2,7 @@
 
 mod words;
 
+use protocol::bounds;
 use serde::Deserialize;
 use serde_json::Value;
 use supervisor_core::Masker;
@@ -233,6 +234,44 @@ pub(crate) fn is_error_document(body: &[u8]) -> bool {
             || !head.error.is_null()
             || head.success == Some(Value::Bool(false))
             || code.is_some_and(|code| code != 0)
+    })
+}
+
+/// Whether an event of a stream is an error in a form that is no dialect's own: `base_resp`,
+/// `"success": false`, or a bare sentence where an answer should be. Short ones only: an error is.
+pub(crate) fn is_foreign_error(data: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Event {
+        #[serde(default)]
+        base_resp: Value,
+        #[serde(default)]
+        success: Option<Value>,
+        #[serde(default)]
+        detail: Value,
+        #[serde(default)]
+        r#type: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        error: Option<Value>,
+    }
+    // Looking twice at each delta costs; none of these words stands in one but by chance.
+    let holds = |word: &[u8]| data.windows(word.len()).any(|window| window == word);
+    let words: [&[u8]; 4] = [
+        b"\"base_resp\"",
+        b"\"success\"",
+        b"\"detail\"",
+        b"\"error\"",
+    ];
+    if data.len() > bounds::ERROR_BODY || !words.iter().any(|word| holds(word)) {
+        return false;
+    }
+    serde_json::from_slice::<Event>(data).is_ok_and(|event| {
+        let code = event.base_resp.get("status_code").and_then(Value::as_i64);
+        // Dialects with a type know their own errors.
+        let bare = event.r#type.is_none() && event.error.is_some_and(|error| !error.is_null());
+        code.is_some_and(|code| code != 0)
+            || event.success == Some(Value::Bool(false))
+            || event.detail.is_string()
+            || bare
     })
 }
 

@@ -65,6 +65,9 @@ pub struct InferError {
     pub message: String,
     /// The provider's advice, or the breaker's, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// The provider took the request and sent no byte of an answer: asking it again only multiplies the
+    /// wait, another one may be quicker.
+    pub silent: bool,
     /// Attempts that were made; 0 if the provider was not touched.
     pub attempts: u32,
 }
@@ -76,6 +79,7 @@ impl InferError {
             retryable: class.retryable(),
             message: message.into(),
             retry_after_ms: None,
+            silent: false,
             attempts: 0,
         }
     }

@@ -57,6 +57,10 @@ pub(crate) enum HttpFault {
     Total(Duration),
     #[error("the connection broke: {cause}")]
     Broken { cause: String },
+    #[error(
+        "the answer is packed ({0}), which was not asked for: check what stands between (base_url, HTTPS_PROXY)"
+    )]
+    Packed(String),
     #[error("the key cannot be sent in a header: it holds characters that no key has")]
     Key,
     #[error("a header of this provider cannot be sent: see headers in providers.toml")]
@@ -77,13 +81,15 @@ impl HttpFault {
             | Self::Total(_)
             | Self::Broken { .. } => Class::Network,
             Self::Key => Class::Authentication,
-            Self::Header | Self::Address | Self::Setup { .. } => Class::Other,
+            Self::Header | Self::Address | Self::Packed(_) | Self::Setup { .. } => Class::Other,
         }
     }
 
     pub(crate) fn failure(&self, provider: &str, masker: &Masker) -> InferError {
         let words = masker.mask_pieces(&format!("{provider}: {self}"));
-        InferError::new(self.class(), one_line(&words, 400))
+        let mut failure = InferError::new(self.class(), one_line(&words, 400));
+        failure.silent = matches!(self, Self::FirstByte(_));
+        failure
     }
 }
 
@@ -243,6 +249,10 @@ impl Http {
             let value = response.headers().get(name)?.to_str().ok()?;
             Some(one_line(value, 100))
         };
+        let packed = header("content-encoding").filter(|how| !how.eq_ignore_ascii_case("identity"));
+        if let Some(how) = packed.filter(|how| !how.trim().is_empty()) {
+            return Err(HttpFault::Packed(how));
+        }
         let media = header("content-type").unwrap_or_default().to_lowercase();
         Ok(Answer {
             status: response.status().as_u16(),

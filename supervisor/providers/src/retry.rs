@@ -35,8 +35,8 @@ pub(crate) fn wait(
     backoff: Backoff,
     chance: u64,
 ) -> Option<Duration> {
-    if !failure.retryable || !failure.class.retryable() || forwarded || attempt >= bounds::ATTEMPTS
-    {
+    let passes = failure.retryable && failure.class.retryable() && !failure.silent;
+    if !passes || forwarded || attempt >= bounds::ATTEMPTS {
         return None;
     }
     let advised = Duration::from_millis(failure.retry_after_ms.unwrap_or(0));
@@ -94,6 +94,11 @@ mod tests {
                 "after a delta"
             );
         }
+        let silent = InferError {
+            silent: true,
+            ..failure(Class::Network, None)
+        };
+        assert_eq!(wait(&silent, 1, false, Backoff::default(), 7), None);
         let told = InferError {
             retryable: false,
             ..failure(Class::Overload, None)

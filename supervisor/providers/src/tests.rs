@@ -1,6 +1,7 @@
 //! Whole calls against a provider that misbehaves: classes, attempts, breaker, and no key anywhere.
 
 mod dialects;
+mod wall;
 
 use std::time::{Duration, Instant};
 
@@ -359,7 +360,10 @@ async fn a_cut_anywhere_before_the_end_is_never_an_answer() {
 #[tokio::test]
 async fn every_limit_has_an_error_of_its_own() {
     let (failure, _, seen) = self::failure(vec![Act::Silence]).await;
-    assert_eq!((failure.class, seen), (Class::Network, 3));
+    assert_eq!(
+        (failure.class, failure.retryable, seen),
+        (Class::Network, true, 1)
+    );
     assert!(
         failure.message.contains("no byte of an answer"),
         "{failure}"

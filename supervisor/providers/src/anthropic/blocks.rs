@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::dialect::{
     StreamFault,
     answer::{PARTS, Piece, Room},
+    lenient::or_default,
 };
 
 /// The blocks that have arrived.
@@ -40,15 +41,15 @@ enum Block {
 struct Start<'a> {
     #[serde(borrow, rename = "type", default)]
     kind: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     text: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     thinking: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     signature: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     name: String,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
@@ -58,13 +59,13 @@ struct Start<'a> {
 struct Change<'a> {
     #[serde(borrow, rename = "type", default)]
     kind: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     text: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     thinking: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     signature: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     partial_json: String,
 }
 

@@ -12,6 +12,7 @@ use crate::{
     dialect::{
         StreamFault, Target,
         answer::Who,
+        lenient::place,
         stream::{Framing, Grammar, OnText, Streamed},
     },
 };
@@ -31,7 +32,7 @@ pub(crate) struct Answer {
 struct Event<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "place")]
     index: u64,
     #[serde(borrow, default)]
     message: Option<&'a RawValue>,
@@ -48,7 +49,7 @@ struct Document<'a> {
     #[serde(borrow, rename = "type", default)]
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
-    content: Vec<&'a RawValue>,
+    content: Option<Vec<&'a RawValue>>,
     #[serde(default)]
     stop_reason: Option<String>,
     #[serde(default)]
@@ -158,7 +159,7 @@ impl Answer {
     fn begin(&mut self, document: Document<'_>, on_text: OnText<'_>) -> Result<(), StreamFault> {
         self.count(document.usage.as_ref());
         self.ends(document.stop_reason.as_deref());
-        for (index, block) in (0..).zip(document.content) {
+        for (index, block) in (0..).zip(document.content.unwrap_or_default()) {
             self.blocks.start(index, block, true, on_text)?;
         }
         Ok(())

@@ -17,6 +17,7 @@ use crate::{
         Decode, StreamFault, Target,
         stream::{Grammar as _, OnText},
     },
+    openai::chat,
 };
 
 /// Decodes one answer.
@@ -43,6 +44,7 @@ struct Answer {
     converse: converse::Answer,
     messages: anthropic::Answer,
     plain: plain::Answer,
+    chat: chat::Answer,
     /// What Bedrock itself counted, where the model's own events do not say.
     metrics: Option<(Option<u64>, Option<u64>)>,
 }
@@ -52,6 +54,8 @@ enum Grammar {
     Converse,
     Messages,
     Plain,
+    /// Chat Completions, chunk by chunk: the open models.
+    Chat,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +72,7 @@ pub(crate) fn decoder(target: &Target<'_>, conversation: &[Message]) -> Decoder 
             converse: converse::Answer::new(target, conversation),
             messages: anthropic::Answer::new(target, conversation),
             plain: plain::Answer::new(target, conversation),
+            chat: chat::Answer::new(target, conversation),
             metrics: None,
         },
         done: false,
@@ -191,6 +196,10 @@ impl Answer {
             self.plain.chunk(&value, on_text)?;
             return Ok(false);
         }
+        if value.get("choices").is_some() {
+            self.speak(Grammar::Chat)?;
+            return self.chat.event(inner, on_text);
+        }
         let events = [
             "messageStart",
             "contentBlockStart",
@@ -231,6 +240,10 @@ impl Answer {
             self.speak(Grammar::Plain)?;
             return self.plain.chunk(&value, on_text);
         }
+        if value.get("choices").is_some() {
+            self.speak(Grammar::Chat)?;
+            return self.chat.document(body, on_text);
+        }
         let error = value.get("message").or_else(|| value.get("Message"));
         Err(match error.and_then(Value::as_str) {
             Some(_) => StreamFault::InBand(Upstream::read(None, body)),
@@ -244,6 +257,7 @@ impl Answer {
             Some(Grammar::Converse) => self.converse.finish(),
             Some(Grammar::Messages) => self.messages.finish(),
             Some(Grammar::Plain) => self.plain.finish(),
+            Some(Grammar::Chat) => self.chat.finish(),
         }?;
         if let Some((input, output)) = self.metrics {
             let usage = &mut answer.usage;

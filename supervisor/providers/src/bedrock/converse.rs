@@ -8,6 +8,7 @@ use super::figure;
 use crate::dialect::{
     StreamFault, Target,
     answer::{PARTS, Piece, Room, Who},
+    lenient::{or_default, place},
     stream::OnText,
 };
 
@@ -48,7 +49,7 @@ struct Reasoning {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Event<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "place")]
     content_block_index: u64,
     #[serde(borrow, default)]
     start: Option<Start<'a>>,
@@ -70,9 +71,9 @@ struct Start<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolUse<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     tool_use_id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     name: String,
     #[serde(default)]
     r#type: Option<String>,
@@ -93,18 +94,18 @@ struct Delta {
 
 #[derive(Deserialize)]
 struct InputDelta {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     input: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ReasoningDelta {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     text: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     signature: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     redacted_content: String,
 }
 

@@ -162,7 +162,7 @@ fn header(bytes: &[u8]) -> Option<(&[u8], &str, &[u8])> {
 
 /// Builds a frame, for tests.
 #[cfg(test)]
-pub(super) fn build(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
+pub(crate) fn build(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut lines = Vec::new();
     for (name, value) in headers {
         lines.push(u8::try_from(name.len()).expect("short"));

@@ -1,5 +1,5 @@
 //! Bedrock: requests in the Converse form; answers as Converse events, as chunk frames of InvokeModel
-//! (Messages, Nova, Titan and other plain text), or as one document of any of them. Pure.
+//! (Messages, Nova, Chat, Titan and other plain text), or as one document of any of them. Pure.
 
 mod carrier;
 mod converse;
@@ -9,15 +9,14 @@ mod plain;
 
 pub(crate) use carrier::decoder;
 pub(crate) use encode::encode;
+#[cfg(test)]
+pub(crate) use frame::build;
 
 use serde_json::Value;
 
+use crate::dialect::lenient;
+
 /// A figure; some models write `6.0`.
 fn figure(value: Option<&Value>) -> Option<u64> {
-    let value = value?;
-    let whole = |number: f64| {
-        let fits = number >= 0.0 && number.fract() == 0.0 && number < 1e15;
-        fits.then(|| format!("{number:.0}").parse().ok()).flatten()
-    };
-    value.as_u64().or_else(|| value.as_f64().and_then(whole))
+    lenient::number(value?)
 }

@@ -37,12 +37,14 @@ impl Answer {
     /// Whether a chunk or document is one of theirs.
     pub(super) fn knows(chunk: &Value) -> bool {
         let names = ["outputText", "results", "generation", "outputs"];
+        // Completions of the old kind: a choice that holds text instead of a delta.
         names.iter().any(|name| chunk.get(*name).is_some())
+            || chunk.pointer("/choices/0/text").is_some()
     }
 
     /// One chunk, or the whole document. Never the last by itself: a body's end ends it.
     pub(super) fn chunk(&mut self, chunk: &Value, on_text: OnText<'_>) -> Result<(), StreamFault> {
-        let inner = ["results", "outputs"];
+        let inner = ["results", "outputs", "choices"];
         let first = inner.iter().find_map(|name| chunk.get(*name)?.get(0));
         let part = first.unwrap_or(chunk);
         let of = |names: &[&str]| names.iter().find_map(|name| part.get(*name));

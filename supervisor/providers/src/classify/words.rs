@@ -159,9 +159,12 @@ pub(super) fn class(error: &Upstream) -> Option<Class> {
     let told = |list: &[&str]| list.iter().any(|word| message.contains(word));
     let code = |list: &[&str]| list.contains(&error.code.as_str());
     let status = error.status.unwrap_or(0);
-    if said(&["context_length_exceeded", "string_above_max_length"])
-        || code(&["1261", "base_1039"])
-        || (status < 500 && told(TOO_LONG))
+    if said(&[
+        "context_length_exceeded",
+        "string_above_max_length",
+        "max_prompt_tokens_exceeded",
+    ]) || code(&["1261", "base_1039"])
+        || (status < 500 && (told(TOO_LONG) || is_beyond_window(&message)))
     {
         return Some(Class::ContextTooLong);
     }
@@ -225,6 +228,26 @@ pub(super) fn class(error: &Upstream) -> Option<Class> {
     None
 }
 
+/// A sentence about the window and that it is exceeded, in whatever words.
+fn is_beyond_window(message: &str) -> bool {
+    let window = [
+        "context window",
+        "context length",
+        "context limit",
+        "context size",
+    ];
+    let beyond = [
+        "exceed",
+        "too long",
+        "too large",
+        "longer than",
+        "larger than",
+        "over the",
+    ];
+    let any = |list: &[&str]| list.iter().any(|word| message.contains(word));
+    any(&window) && any(&beyond)
+}
+
 const TOO_LONG: &[&str] = &[
     "prompt is too long",
     "prompt too long",
@@ -239,6 +262,12 @@ const TOO_LONG: &[&str] = &[
     "input tokens exceed",
     "input is too long for requested model",
     "too many input tokens",
+    "prompt exceeds max length",
+    "maximum prompt length",
+    "exceeded model token limit",
+    "`max_new_tokens` must be",
+    "prompt token count of",
+    "number of input tokens exceeds",
     // A request larger than the whole limit of a minute: waiting never helps.
     "request too large for",
 ];
@@ -298,6 +327,9 @@ const BAD_KEY: &[&str] = &[
     "invalid api key",
     "api key not valid",
     "api key not found",
+    "api key expired",
+    "api key has expired",
+    "invalid subscription key",
     "invalid authentication",
 ];
 
@@ -475,6 +507,29 @@ mod tests {
                 Class::Refusal,
             ),
             (404, json!({"error": "model 'x' not found"}), Class::Client),
+            (
+                400,
+                json!({"success": false, "errors": [{"code": 5021, "message": "AiError: The estimated number of \
+                    input and maximum output tokens (9) exceeded this model context window limit (8)."}]}),
+                Class::ContextTooLong,
+            ),
+            (
+                400,
+                json!({"type": "error", "error": {"type": "invalid_request_error",
+                    "message": "invalid params, context window exceeds limit (2013)"}}),
+                Class::ContextTooLong,
+            ),
+            (
+                400,
+                json!({"error": {"type": "invalid_request_error",
+                    "message": "Invalid request: Your request exceeded model token limit: 262144"}}),
+                Class::ContextTooLong,
+            ),
+            (
+                400,
+                json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "API key expired."}}),
+                Class::Authentication,
+            ),
             (0, json!({"error": "something"}), Class::Other),
         ];
         for (status, body, expected) in table {

@@ -7,6 +7,7 @@ pub(crate) mod answer;
 #[cfg(test)]
 pub(crate) mod golden;
 pub(crate) mod history;
+pub(crate) mod lenient;
 mod quirks;
 pub(crate) mod stream;
 pub(crate) mod tags;

@@ -143,7 +143,7 @@ impl<G: Grammar> Streamed<G> {
                 if data.trim_ascii().is_empty() {
                     return Ok(true);
                 }
-                *done = grammar.event(data, on_text)?;
+                *done = one(grammar, data, on_text)?;
                 Ok::<_, StreamFault>(!*done)
             }),
             Body::Line(line) => {
@@ -160,7 +160,7 @@ impl<G: Grammar> Streamed<G> {
                     if whole.trim_ascii().is_empty() {
                         continue;
                     }
-                    *done = grammar.event(whole.trim_ascii(), on_text)?;
+                    *done = one(grammar, whole.trim_ascii(), on_text)?;
                     if *done {
                         return Ok(());
                     }
@@ -169,6 +169,15 @@ impl<G: Grammar> Streamed<G> {
             }
         }
     }
+}
+
+/// One event. What its dialect cannot read, or would pass over in silence, may be an error in the words of
+/// the host that stands before the model.
+fn one<G: Grammar>(grammar: &mut G, data: &[u8], on_text: OnText<'_>) -> Result<bool, StreamFault> {
+    if crate::classify::is_foreign_error(data) {
+        return Err(StreamFault::InBand(Upstream::read(None, data)));
+    }
+    grammar.event(data, on_text)
 }
 
 impl<G: Grammar> Decode for Streamed<G> {

@@ -11,6 +11,7 @@ use crate::{
     dialect::{
         StreamFault, Target,
         answer::Who,
+        lenient::{count, place},
         stream::{Framing, Grammar, OnText, Streamed},
     },
 };
@@ -28,10 +29,15 @@ pub(crate) struct Answer {
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Figures {
+    #[serde(deserialize_with = "count")]
     prompt_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
     tool_use_prompt_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
     cached_content_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
     candidates_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
     thoughts_token_count: Option<u64>,
 }
 
@@ -51,7 +57,7 @@ struct Chunk<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Candidate<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "place")]
     index: u64,
     #[serde(borrow, default)]
     content: Option<Content<'a>>,

@@ -7,6 +7,7 @@ use super::path;
 use crate::dialect::{
     StreamFault,
     answer::{PARTS, Piece, Room},
+    lenient::or_default,
     stream::OnText,
 };
 
@@ -16,7 +17,7 @@ use crate::dialect::{
 struct Wire<'a> {
     #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     thought: bool,
     #[serde(borrow, default)]
     thought_signature: Option<&'a RawValue>,
@@ -33,9 +34,9 @@ struct WireCall {
     name: Option<String>,
     #[serde(default)]
     args: Option<Value>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     partial_args: Vec<Partial>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     will_continue: bool,
 }
 

@@ -12,6 +12,7 @@ use crate::{
         Outgoing, StreamFault, Target, Unsendable,
         answer::{PARTS, Piece, Room, Who},
         history::{self, Turn, WireIds},
+        lenient::{count, or_default},
         segment,
         stream::{Framing, Grammar, OnText, Streamed},
     },
@@ -144,13 +145,13 @@ struct Line<'a> {
     error: Option<&'a RawValue>,
     #[serde(borrow, default)]
     message: Option<Said<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     done: bool,
     #[serde(borrow, default)]
     done_reason: Option<Cow<'a, str>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     prompt_eval_count: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     eval_count: Option<u64>,
 }
 

@@ -3,6 +3,8 @@
 use protocol::Usage;
 use serde_json::Value;
 
+use crate::dialect::lenient::number;
+
 /// Reads a usage object of Chat or Responses. What is not said stays unknown.
 ///
 /// The input figure of both dialects includes what was read from a cache and written to it. A host
@@ -43,15 +45,6 @@ pub(super) fn read(usage: &Value) -> Usage {
         output,
         reasoning,
     }
-}
-
-/// A count; some hosts write it with a decimal point.
-fn number(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| {
-        let float = value.as_f64()?;
-        let fits = float >= 0.0 && float.fract() == 0.0 && float < 9e15;
-        fits.then(|| format!("{float:.0}").parse().ok()).flatten()
-    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use protocol::{CallId, Part, Role, bounds};
 use serde_json::json;
 
 use super::*;
-use crate::dialect::{Decode as _, Quirks};
+use crate::dialect::{Decode as _, Quirks, golden};
 
 type Decoded = (Result<Inference, StreamFault>, String);
 
@@ -568,4 +568,23 @@ fn sound(body: &[u8], raw: &str, name: &str) {
         .expect("sealed");
     let body = String::from_utf8_lossy(body);
     assert!(body.contains(seal), "{name}");
+}
+
+#[test]
+fn what_a_host_writes_as_null_is_nothing() {
+    let stream = sse(&[
+        json!({"type": "message_start", "message": {"type": "message", "content": null, "usage": {"input_tokens": 3}}}),
+        json!({"type": "content_block_start", "index": null, "content_block": {"type": "thinking", "thinking": null, "signature": null}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm", "text": null}}),
+        json!({"type": "content_block_start", "index": 1.0, "content_block": {"type": "text", "text": null}}),
+        json!({"type": "content_block_delta", "index": "1", "delta": {"type": "text_delta", "text": "hi", "partial_json": null}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": null}),
+        json!({"type": "message_stop"}),
+    ]);
+    let answer = golden::whole(crate::Dialect::Anthropic, &stream);
+    assert_eq!(
+        (answer.message.text().as_str(), answer.stop),
+        ("hi", StopReason::End)
+    );
+    assert_eq!(golden::reasoning(&answer).len(), 1);
 }

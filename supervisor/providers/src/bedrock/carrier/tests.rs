@@ -308,3 +308,34 @@ fn a_document_of_each_kind_is_an_answer() {
     assert_eq!(decode(b"", 1), Err(StreamFault::Cut));
     assert_eq!(decode(b" \n", 1), Err(StreamFault::Cut));
 }
+
+#[test]
+fn open_models_speak_chat_inside_the_frames_and_old_ones_completions() {
+    let delta = |delta: Value, finish: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    let call = json!({"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "bash", "arguments": "{}"}}]});
+    let mut last = delta(json!({}), json!("tool_calls"));
+    last["amazon-bedrock-invocationMetrics"] = json!({"inputTokenCount": 7, "outputTokenCount": 3});
+    let begun = [
+        chunk(&delta(json!({"content": "hi"}), Value::Null)),
+        chunk(&delta(call, Value::Null)),
+    ]
+    .concat();
+    let answer = good(&[begun.clone(), chunk(&last)].concat());
+    assert_eq!(
+        (answer.message.text().as_str(), answer.stop),
+        ("hi", StopReason::Tool)
+    );
+    assert_eq!(
+        (answer.usage.input_uncached, answer.usage.output),
+        (Some(7), Some(3))
+    );
+    assert_eq!(decode(&begun, 64).expect_err("no end"), StreamFault::Cut);
+
+    let old =
+        |text: &str, stop: Value| chunk(&json!({"choices": [{"text": text, "stop_reason": stop}]}));
+    let answer = good(&[old("he", Value::Null), old("llo", json!("length"))].concat());
+    assert_eq!(
+        (answer.message.text().as_str(), answer.stop),
+        ("hello", StopReason::Length)
+    );
+}

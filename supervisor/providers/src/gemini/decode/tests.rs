@@ -4,7 +4,7 @@ use protocol::Part;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::dialect::{Decode as _, Quirks};
+use crate::dialect::{Decode as _, Quirks, golden};
 
 fn event(value: &Value) -> String {
     format!("data: {value}\r\n\r\n")
@@ -283,4 +283,18 @@ fn a_document_and_an_array_of_chunks_are_answers_too() {
         let body = body.to_string();
         assert!(decode(body.as_bytes(), 3).is_err(), "{body}");
     }
+}
+
+#[test]
+fn what_a_host_writes_as_null_or_as_a_fraction_is_read() {
+    let chunk = json!({"candidates": [{"index": null, "finishReason": "STOP", "content": {"parts": [
+        {"text": "hi", "thought": null, "thoughtSignature": null},
+        {"functionCall": {"name": "bash", "args": {"a": 1}, "partialArgs": null, "willContinue": null}}]}}],
+        "usageMetadata": {"promptTokenCount": 7.0, "candidatesTokenCount": "2", "thoughtsTokenCount": null}});
+    let answer = golden::whole(crate::Dialect::Gemini, &format!("data: {chunk}\r\n\r\n"));
+    assert_eq!(
+        (answer.message.text().as_str(), answer.stop),
+        ("hi", StopReason::Tool)
+    );
+    assert_eq!(golden::usage(&answer), [Some(7), None, None, Some(2), None]);
 }

@@ -15,6 +15,7 @@ use crate::{
         StreamFault, Target,
         answer::{PARTS, Piece, Room, Who},
         compact,
+        lenient::count,
         stream::{Framing, Grammar, OnText, Streamed},
         tags::Tags,
     },
@@ -58,7 +59,7 @@ struct Chunk<'a> {
 
 #[derive(Deserialize)]
 struct Choice<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     index: Option<u64>,
     #[serde(borrow, default)]
     delta: Option<Delta<'a>>,
@@ -92,7 +93,7 @@ struct Delta<'a> {
 
 #[derive(Deserialize)]
 struct CallDelta<'a> {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     index: Option<u64>,
     #[serde(borrow, default)]
     id: Option<Cow<'a, str>>,
@@ -110,19 +111,25 @@ struct Function<'a> {
 
 /// Begins to decode an answer of `target`; the conversation so far says which call ids are taken.
 pub(crate) fn decoder(target: &Target<'_>, conversation: &[Message]) -> Streamed<Answer> {
-    let answer = Answer {
-        who: Who::new(target, conversation),
-        room: Room::default(),
-        reasoning: Reasoning::default(),
-        tags: target.quirks.think_tags.then(Tags::default),
-        text: String::new(),
-        calls: Vec::new(),
-        refused: false,
-        usage: Usage::default(),
-        stop: None,
-        done: false,
-    };
-    Streamed::new(answer, Framing::Sse)
+    Streamed::new(Answer::new(target, conversation), Framing::Sse)
+}
+
+impl Answer {
+    /// The grammar alone, for a carrier with frames of its own.
+    pub(crate) fn new(target: &Target<'_>, conversation: &[Message]) -> Self {
+        Self {
+            who: Who::new(target, conversation),
+            room: Room::default(),
+            reasoning: Reasoning::default(),
+            tags: target.quirks.think_tags.then(Tags::default),
+            text: String::new(),
+            calls: Vec::new(),
+            refused: false,
+            usage: Usage::default(),
+            stop: None,
+            done: false,
+        }
+    }
 }
 
 impl Grammar for Answer {

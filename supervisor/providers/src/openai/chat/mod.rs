@@ -4,5 +4,5 @@ mod decode;
 mod encode;
 mod reasoning;
 
-pub(crate) use decode::decoder;
+pub(crate) use decode::{Answer, decoder};
 pub(crate) use encode::{arguments, encode};

@@ -13,6 +13,7 @@ use crate::{
     dialect::{
         StreamFault, Target,
         answer::{PARTS, Piece, Room, Who},
+        lenient::count,
         stream::{Framing, Grammar, OnText, Streamed},
     },
 };
@@ -47,7 +48,7 @@ enum Item {
 struct Event<'a> {
     #[serde(borrow, rename = "type", default)]
     kind: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     output_index: Option<u64>,
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
