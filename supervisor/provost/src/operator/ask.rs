@@ -3,13 +3,14 @@
 use std::{
     io::{self, Read as _, Write as _},
     os::unix::net::UnixStream,
+    path::Path,
 };
 
 use protocol::{SessionId, bounds, frame};
 use supervisor_record::Places;
 
 use super::{
-    FRAME, folder, short,
+    FRAME, UNBORN, folder, session_of, short,
     words::{Ask, Shown, Tell},
 };
 
@@ -26,17 +27,8 @@ pub(crate) fn open(
 ) -> io::Result<Vec<(SessionId, Vec<Shown>)>> {
     let (path, handle) = folder(places)?;
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(&path)?.take(SESSIONS) {
-        let name = entry?.file_name();
-        let session = name
-            .to_str()
-            .and_then(|name| name.strip_suffix(".sock"))
-            .and_then(|name| SessionId::parse(name).ok());
-        let Some(session) = session.filter(|session| only.is_none_or(|only| only == session))
-        else {
-            continue;
-        };
-        match speak(short(&handle, &format!("{session}.sock")), &Ask::List) {
+    for (session, name) in sockets(&path, only)? {
+        match speak(short(&handle, &name), &Ask::List) {
             Ok(Tell::Open { questions, .. }) => found.push((session, questions)),
             // Left by a supervisor that was killed: nobody listens, nobody will.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -54,8 +46,44 @@ pub(crate) fn open(
 /// # Errors
 /// Nobody listens, or what comes back is no answer.
 pub(crate) fn say(places: &Places, session: &SessionId, asked: &Ask) -> io::Result<Tell> {
-    let (_, handle) = folder(places)?;
-    speak(short(&handle, &format!("{session}.sock")), asked)
+    let (path, handle) = folder(places)?;
+    // More than one where a death left its socket: the living one answers.
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the session has ended");
+    for (_, name) in sockets(&path, Some(session))? {
+        match speak(short(&handle, &name), asked) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => last = error,
+            told => return told,
+        }
+    }
+    Err(last)
+}
+
+/// The sockets of live sessions, and some that dead ones left, with their names.
+fn sockets(folder: &Path, only: Option<&SessionId>) -> io::Result<Vec<(SessionId, String)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)?.take(SESSIONS) {
+        let name = entry?.file_name();
+        if let (Some(session), Some(name)) = (session_of(&name), name.to_str())
+            && only.is_none_or(|only| *only == session)
+        {
+            found.push((session, name.to_owned()));
+        } else if let Some(name) = name.to_str().filter(|name| name.ends_with(UNBORN)) {
+            forget_unborn(&folder.join(name));
+        }
+    }
+    Ok(found)
+}
+
+/// Removes a socket whose supervisor died between making and naming it, microseconds apart.
+fn forget_unborn(path: &Path) {
+    let age = path
+        .symlink_metadata()
+        .and_then(|meta| meta.modified())
+        .ok()
+        .and_then(|time| time.elapsed().ok());
+    if age.is_some_and(|age| age > bounds::OPERATOR_IDLE) {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 fn speak(socket: std::path::PathBuf, asked: &Ask) -> io::Result<Tell> {
@@ -74,5 +102,29 @@ fn speak(socket: std::path::PathBuf, asked: &Ask) -> io::Result<Tell> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         decoder.push(chunk.get(..got).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::operator::fresh;
+
+    #[test]
+    fn a_socket_that_is_being_born_is_left_alone_and_not_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let session = SessionId::parse("s-1-ab").expect("an id");
+        let name = fresh(&session, 7);
+        let unborn = folder.path().join(format!("{name}{UNBORN}"));
+        let _bound = UnixListener::bind(&unborn).expect("binds");
+        assert_eq!(sockets(folder.path(), None).expect("lists"), []);
+        assert!(unborn.exists(), "it will have its name in a moment");
+        std::fs::rename(&unborn, folder.path().join(&name)).expect("renamed");
+        let listed = sockets(folder.path(), Some(&session)).expect("lists");
+        assert_eq!(listed, [(session, name)]);
+        let other = SessionId::parse("s-1-ac").expect("an id");
+        assert_eq!(sockets(folder.path(), Some(&other)).expect("lists"), []);
     }
 }

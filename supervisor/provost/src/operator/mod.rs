@@ -17,6 +17,7 @@ mod serve;
 pub(crate) mod words;
 
 use std::{
+    ffi::OsStr,
     fs::{DirBuilder, File, OpenOptions},
     io,
     os::{
@@ -27,11 +28,18 @@ use std::{
 };
 
 pub(crate) use board::{Board, shown};
+use protocol::SessionId;
 pub(crate) use serve::Operator;
 use supervisor_record::Places;
 
 /// Largest frame on the socket: a list of open questions with their previews.
 const FRAME: usize = 1024 * 1024;
+
+/// How the name of a socket ends that listens, or did.
+const SUFFIX: &str = ".sock";
+
+/// How the name of one ends that does not listen yet.
+const UNBORN: &str = ".new";
 
 /// The folder of all sessions' sockets, made if it is missing, by a handle: names below it are short
 /// enough for a socket whatever the folder is called.
@@ -49,7 +57,38 @@ fn folder(places: &Places) -> io::Result<(PathBuf, File)> {
     Ok((path, handle))
 }
 
+/// A new name of a session's socket. No two supervisors ever use the same, also of one session: what
+/// nobody listens on was left by a death, and can be removed without hitting a successor.
+fn fresh(session: &SessionId, random: u32) -> String {
+    format!("{session}.{random:08x}{SUFFIX}")
+}
+
+/// The session of a socket's name; `None` for a name that is not one (yet).
+fn session_of(name: &OsStr) -> Option<SessionId> {
+    let (session, _) = name.to_str()?.strip_suffix(SUFFIX)?.split_once('.')?;
+    SessionId::parse(session).ok()
+}
+
 /// A name of the folder as a path that is short.
 fn short(folder: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_its_session_once_it_listens() {
+        let session = SessionId::parse("s-1-ab").expect("an id");
+        let name = fresh(&session, 255);
+        assert_eq!(session_of(OsStr::new(&name)), Some(session));
+        for other in [
+            format!("{name}{UNBORN}"),
+            "s-1-ab.sock".to_owned(),
+            "x".to_owned(),
+        ] {
+            assert_eq!(session_of(OsStr::new(&other)), None, "{other}");
+        }
+    }
 }

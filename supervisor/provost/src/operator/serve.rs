@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    Board, FRAME, folder, short,
+    Board, FRAME, UNBORN, folder, fresh, short,
     words::{Ask, Said, Tell},
 };
 use crate::session::Inbox;
@@ -46,15 +46,14 @@ impl Operator {
         inbox: Inbox,
     ) -> io::Result<Self> {
         let (path, handle) = folder(places)?;
-        let name = format!("{session}.sock");
-        let place = short(&handle, &name);
-        // Whoever holds the session's lock owns its name: what is there was left by a death.
-        match std::fs::remove_file(&place) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let bound = Bound::bind(&place)?;
-        std::fs::set_permissions(&place, Permissions::from_mode(0o600))?;
+        let random = getrandom::u32().map_err(io::Error::other)?;
+        let name = fresh(session, random);
+        // A listing takes a socket that refuses it for one that a death left, and between bind and
+        // listen every socket does: it gets its name when it listens and has its mode.
+        let unborn = short(&handle, &format!("{name}{UNBORN}"));
+        let bound = Bound::bind(&unborn)?;
+        std::fs::set_permissions(&unborn, Permissions::from_mode(0o600))?;
+        std::fs::rename(&unborn, short(&handle, &name))?;
         bound.set_nonblocking(true)?;
         let listener = UnixListener::from_std(bound)?;
         let session = session.to_string();
