@@ -222,6 +222,40 @@ impl Http {
         answered.unwrap_or(Err(HttpFault::FirstByte(within)))
     }
 
+    /// Posts bytes elsewhere than to a model, and reads what came back up to its bound.
+    pub(crate) async fn carry(
+        &self,
+        url: &str,
+        headers: Vec<(String, String)>,
+        body: Vec<u8>,
+    ) -> Result<(u16, Vec<u8>), HttpFault> {
+        let url = Url::parse(url).map_err(|_| HttpFault::Address)?;
+        let mut request = self.client(&url, false)?.post(url).body(body);
+        for (name, value) in headers {
+            // Whatever it is, it may be a key.
+            let mut value = HeaderValue::from_str(&value).map_err(|_| HttpFault::Header)?;
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        let answered = async {
+            let mut response = request.send().await.map_err(|error| self.unsent(error))?;
+            let status = response.status().as_u16();
+            let mut body = Vec::new();
+            while let Some(piece) = response.chunk().await.map_err(|error| HttpFault::Broken {
+                cause: root_cause(error),
+            })? {
+                body.extend_from_slice(&piece);
+                if body.len() > bounds::ERROR_BODY {
+                    body.truncate(bounds::ERROR_BODY);
+                    break;
+                }
+            }
+            Ok((status, body))
+        };
+        let answered = tokio::time::timeout(bounds::TOKEN_TIME, answered).await;
+        answered.unwrap_or(Err(HttpFault::FirstByte(bounds::TOKEN_TIME)))
+    }
+
     /// Sends a call and waits for the head of its answer.
     pub(crate) async fn post(&self, post: Post<'_>) -> Result<Answer, HttpFault> {
         let began = Instant::now();

@@ -12,6 +12,7 @@
 //! | `classify`, [`InferError`] | yes | what a failure is, and whether trying again helps |
 //! | [`Config`], [`Models`] | yes | rows, windows, prices; embedded, overridden by the operator |
 //! | [`Vault`] | reads files | keys, lent only against a permit |
+//! | [`Courier`] | no | what the supervisor says of itself, to its operator's collector |
 //! | `http` | no | the wire; wants a tokio runtime with time and I/O |
 //!
 //! What is absent: the record, budgets, the choice of the model, and anything read from a workspace.
@@ -21,6 +22,7 @@ mod auth;
 mod bedrock;
 mod classify;
 mod config;
+mod courier;
 pub mod dialect;
 mod failure;
 mod gemini;
@@ -44,6 +46,7 @@ mod tests;
 pub use auth::{Aws, Credential, Entra, Google, Issuer, Session, SignIn};
 pub use classify::Upstream;
 pub use config::{Config, ConfigFailure};
+pub use courier::{Courier, Undelivered};
 pub use dialect::Dialect;
 pub use failure::{Class, InferError};
 pub use http::Limits;

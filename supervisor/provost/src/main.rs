@@ -10,6 +10,7 @@ mod operator;
 mod output;
 mod prompt;
 mod session;
+mod telemetry;
 mod view;
 
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! What the tests of the whole stand on: the built programs in a place of their own, as root and as an
 //! ordinary account, and a look at everything that a session may leave behind.
 
+mod collector;
 pub mod engine;
 mod live;
 mod memory;
@@ -17,6 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use collector::Collector;
 pub use live::{Done, Live};
 pub use memory::{Needles, find_in_file, find_in_files, find_in_process};
 pub use place::{Account, Place};

@@ -65,9 +65,10 @@ pub const OUTSIDERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates from outside that only these may name: what speaks HTTP, and what parses a database.
+/// Crates from outside that only these may name: what speaks HTTP or gRPC, and what parses a database.
 pub const KEPT_APART: &[(&str, &[&str])] = &[
     ("reqwest", &["supervisor-providers"]),
+    ("opentelemetry-otlp", &["provost"]),
     ("rusqlite", &["supervisor-record", "worker-reader"]),
 ];
 

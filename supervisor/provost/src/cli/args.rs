@@ -160,6 +160,9 @@ pub(crate) struct RunArgs {
     /// Also append each signed audit head to a file, or send it to the system's log
     #[arg(long, value_name = "FILE|syslog")]
     pub(crate) audit_head: Option<String>,
+    /// Write metrics as Prometheus text into a file, or serve them at ADDRESS:PORT/metrics (:PORT on loopback)
+    #[arg(long, value_name = "FILE|ADDR")]
+    pub(crate) metrics: Option<String>,
     /// The task
     pub(crate) task: String,
 }
@@ -184,6 +187,9 @@ pub(crate) struct ResumeArgs {
     /// Also append each signed audit head to a file, or send it to the system's log
     #[arg(long, value_name = "FILE|syslog")]
     pub(crate) audit_head: Option<String>,
+    /// Write metrics as Prometheus text into a file, or serve them at ADDRESS:PORT/metrics (:PORT on loopback)
+    #[arg(long, value_name = "FILE|ADDR")]
+    pub(crate) metrics: Option<String>,
     /// Something more to say; without it the turn that was cut goes on
     pub(crate) message: Option<String>,
 }

@@ -20,6 +20,7 @@ use crate::{
         self, AskedWhere, Conducted, Heads, Place, Plan, Ran, Saved, now_ms, own_places,
         review::Layer, session_id, setup,
     },
+    telemetry::Telemetry,
     view::{View, time},
 };
 
@@ -55,6 +56,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
     let models = models::choose(&asked, &setup.policy, &keys, &places)?;
     let session = session_id()?;
     let heads = args.audit_head.as_deref().map(Heads::open).transpose()?;
+    let _telemetry = Telemetry::start(&keys, args.metrics.as_deref())?;
     let mut place = Place::new(places.clone(), &session, None)?;
     place.heads = heads;
     let mut view = View::new(args.output, session.as_str());
@@ -95,6 +97,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
 pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> {
     let places = own_places()?;
     let heads = args.audit_head.as_deref().map(Heads::open).transpose()?;
+    let _telemetry = Telemetry::start(&keys, args.metrics.as_deref())?;
     let mut record = session::open_record(&places)?;
     let id = sessions::find(&record, &args.session)?;
     let refused =

@@ -194,6 +194,7 @@ impl Conduct {
                     let _ = self.inbox.send(Message::Stop(End::new("fault", why)));
                     return None;
                 }
+                self.spans.asks(permit.action());
                 self.models.infer(permit);
             }
             Effect::CancelInfer => self.models.cancel(),
@@ -289,7 +290,8 @@ impl Conduct {
         }
     }
 
-    async fn finish(self, end: End, terminated: bool, took: Duration) -> Conducted {
+    async fn finish(mut self, end: End, terminated: bool, took: Duration) -> Conducted {
+        self.spans.end(&end, &self.session.totals());
         self.agent.finish().await;
         // A jail that ends in order leaves at once; the caller's kill is for one that does not.
         let _ = self.hands.order(&Order::End, &[]);

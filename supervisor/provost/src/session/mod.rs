@@ -300,6 +300,13 @@ async fn run_inside(
         output: saved.setup.policy.settings.limits.output,
         shell: None,
     };
+    let spans = spans::Spans::new(session.as_str(), &saved.provider, &saved.model);
+    // Where a trace runs, a tool of the session that traces goes on with it.
+    frame.env.extend(
+        spans
+            .traceparent()
+            .map(|span| ("TRACEPARENT".to_owned(), span)),
+    );
     frame.shell = shell::find(&hands, &frame, spec.situation)
         .await
         .map_err(|why| Failure::new(REFUSED_AT_START, why))?;
@@ -343,7 +350,7 @@ async fn run_inside(
         bounds: bounds.clone(),
         certificate: certificate.clone(),
         models: models::Models::new(plan.providers, plan.vault, inbox.clone()),
-        spans: spans::Spans::new(session.as_str()),
+        spans,
         wall: Duration::from_secs(saved.wall).saturating_sub(began.elapsed()),
         view: plan.view,
         store,
