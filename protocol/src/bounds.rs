@@ -99,6 +99,14 @@ bounds! {
     APPROVAL: Duration = Duration::from_secs(600), "10 min", "silence is deny; a session does not wait for ever";
     /// Questions to people that a session may have open.
     QUESTIONS_OPEN: usize = 32, "32 questions", "more than anybody reads; a flood wears people down until they say yes";
+    /// How long the classifier of mode auto may take.
+    CLASSIFIER_TIME: Duration = Duration::from_secs(10), "10 s", "a small model answers in two; then a person is the quicker way";
+    /// Output limit of the classifier in tokens.
+    CLASSIFIER_OUTPUT: u32 = 1_024, "1,024 tokens", "one sentence, and what a reasoning model thinks before it";
+    /// Calls that wait for the classifier at once.
+    CLASSIFICATIONS_OPEN: usize = 10, "10 calls", "a batch, each call of which asks";
+    /// Questions to the classifier in one turn.
+    CLASSIFICATIONS: u32 = 200, "200 in a turn", "two for each iteration; a loop that lies is not paid for";
     /// How often people are asked about one and the same action that they deny.
     DENIALS: u32 = 2, "2 times", "a no that is asked again and again becomes a yes by fatigue";
     /// How long a prompt must stand before an answer to it counts.

@@ -17,6 +17,13 @@ pub enum Effect {
     Reply(Reply),
     /// Ask a model.
     Infer(Permit<Infer>),
+    /// Ask the classifier.
+    Classify(Permit<Infer>),
+    /// Stop asking the classifier; nobody waits for that answer any more.
+    CancelClassify {
+        /// The permit of the call.
+        permit: u64,
+    },
     /// Stop asking the model; its outcome still comes, as a failure.
     CancelInfer,
     /// Run a command through hands.
@@ -78,6 +85,15 @@ pub enum EffectOutcome {
     Infer {
         /// Its number.
         id: u64,
+        /// The answer or why there is none.
+        result: Result<Box<Inference>, InferFailure>,
+        /// Its price in millionths of a US dollar, if known.
+        micro_usd: Option<u64>,
+    },
+    /// The classifier's model answered, or failed to.
+    Classified {
+        /// The permit of the call.
+        permit: u64,
         /// The answer or why there is none.
         result: Result<Box<Inference>, InferFailure>,
         /// Its price in millionths of a US dollar, if known.
@@ -188,6 +204,21 @@ pub enum ViewEvent {
         rule: Option<String>,
         /// Reason.
         reason: String,
+    },
+    /// The classifier was asked about a call.
+    Classified {
+        /// The call.
+        call: CallId,
+        /// `PROVIDER/MODEL`.
+        by: String,
+        /// `allow`, `deny`, `unsure`.
+        answer: &'static str,
+        /// Why, escaped.
+        why: String,
+        /// Whether the answer is one from before.
+        cached: bool,
+        /// Milliseconds.
+        ms: u64,
     },
     /// Progress of a call in percent; the worker's word.
     Progress {

@@ -94,6 +94,37 @@ pub enum Entry {
         /// Why.
         refusal: Refusal,
     },
+    /// The classifier is about to be asked.
+    ClassifyIntent {
+        /// The call.
+        call: CallId,
+        /// `PROVIDER/MODEL`.
+        by: String,
+        /// Digest of the request.
+        request: Digest,
+        /// Permit serial.
+        permit: u64,
+    },
+    /// What the classifier said of a call: who decided an ask in mode `auto`.
+    Classified {
+        /// The call.
+        call: CallId,
+        /// `PROVIDER/MODEL`.
+        by: String,
+        /// Its answer.
+        #[serde(flatten)]
+        answer: policies::classify::Answer,
+        /// Whether the answer is one from before, to the same call.
+        cached: bool,
+        /// Permit serial of the model call, if one was made for it.
+        permit: Option<u64>,
+        /// What the model call used, if it answered.
+        usage: Option<Usage>,
+        /// Millionths of a US dollar; `None` if the price is not known.
+        micro_usd: Option<u64>,
+        /// Milliseconds.
+        ms: u64,
+    },
     /// A person was asked.
     Asked {
         /// The call.
@@ -226,6 +257,8 @@ impl Entry {
             Self::InferOutcome { .. } => "infer_outcome",
             Self::Verdict { .. } => "verdict",
             Self::Refused { .. } => "refused",
+            Self::ClassifyIntent { .. } => "classify_intent",
+            Self::Classified { .. } => "classified",
             Self::Asked { .. } => "asked",
             Self::Answered { .. } => "answered",
             Self::Intent { .. } => "intent",

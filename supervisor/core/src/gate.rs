@@ -387,6 +387,48 @@ pub(crate) fn pass_infer(
     session: &mut Session,
     request: protocol::Infer,
 ) -> Result<Permit<Infer>, String> {
+    within_budget(session)?;
+    // The loop counts iterations; this bound holds against a loop that lies. Each iteration may be
+    // tried four times (three recoveries), and nothing else asks the model.
+    let limits = &session.config.policy.settings.limits;
+    let bound = limits.iterations.saturating_mul(4);
+    if session.infers_in_turn >= bound {
+        return Err(format!("{bound} model calls in one turn, the bound"));
+    }
+    session.infers_in_turn += 1;
+    let (provider, model) = (
+        session.config.provider.clone(),
+        session.config.model.clone(),
+    );
+    Ok(session.mint(Infer {
+        request,
+        provider,
+        model,
+    }))
+}
+
+/// The gate of a question to the classifier: the session's own budgets, and bounds of its own.
+///
+/// # Errors
+/// A sentence when it may not be asked.
+pub(crate) fn pass_classify(
+    session: &mut Session,
+    request: protocol::Infer,
+) -> Result<Permit<Infer>, String> {
+    let Some((provider, model)) = session.config.classifier.clone() else {
+        return Err("no classifier can be asked in this session".to_owned());
+    };
+    within_budget(session)?;
+    session.bench.count()?;
+    Ok(session.mint(Infer {
+        request,
+        provider,
+        model,
+    }))
+}
+
+/// Tokens and money that are left.
+fn within_budget(session: &Session) -> Result<(), String> {
     let limits = &session.config.policy.settings.limits;
     let usage = session.totals.usage;
     let spent = [
@@ -416,22 +458,7 @@ pub(crate) fn pass_infer(
             ));
         }
     }
-    // The loop counts iterations; this bound holds against a loop that lies. Each iteration may be
-    // tried four times (three recoveries), and nothing else asks the model.
-    let bound = limits.iterations.saturating_mul(4);
-    if session.infers_in_turn >= bound {
-        return Err(format!("{bound} model calls in one turn, the bound"));
-    }
-    session.infers_in_turn += 1;
-    let (provider, model) = (
-        session.config.provider.clone(),
-        session.config.model.clone(),
-    );
-    Ok(session.mint(Infer {
-        request,
-        provider,
-        model,
-    }))
+    Ok(())
 }
 
 fn limit(reason: String, instead: &str) -> Refusal {

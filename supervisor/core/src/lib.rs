@@ -7,6 +7,7 @@
 //!
 //! What is absent: async, clock, file, socket, randomness, `unsafe`. Time is a [`Tick`], passed in.
 
+mod bench;
 pub mod breaker;
 mod effect;
 mod entry;

@@ -8,7 +8,7 @@ use protocol::{
     phase::Phase,
 };
 
-use crate::{EffectOutcome, Entry, QuestionAnswer, Tick};
+use crate::{EffectOutcome, Entry, QuestionAnswer, Tick, bench::Bench};
 
 /// What a session is started with; never changes.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct Config {
     pub provider: String,
     /// Its model.
     pub model: String,
+    /// Provider and model that answer an ask in mode `auto`; `None` answers none.
+    pub classifier: Option<(String, String)>,
     /// 32 random bytes, hex: nonces of questions are derived from it.
     pub seed: String,
 }
@@ -104,6 +106,8 @@ pub(crate) struct Pending {
 pub(crate) enum PendingState {
     /// A person is asked.
     Asking(Box<Asking>),
+    /// The classifier is asked.
+    Judging(Box<Judging>),
     /// The agent reads by itself.
     Reading,
     /// An effect runs.
@@ -123,6 +127,21 @@ pub(crate) struct Asking {
     pub(crate) action: Action,
     pub(crate) verdict: Verdict,
     pub(crate) key: Digest,
+}
+
+/// A call that the classifier is asked about.
+#[derive(Debug, Clone)]
+pub(crate) struct Judging {
+    /// The permit of the model call; identical calls wait behind one.
+    pub(crate) permit: u64,
+    pub(crate) since: Tick,
+    pub(crate) until: Tick,
+    pub(crate) call: Call,
+    pub(crate) action: Action,
+    pub(crate) verdict: Verdict,
+    pub(crate) key: Digest,
+    /// Under which its answer is kept.
+    pub(crate) kept: Digest,
 }
 
 /// A model call on its way.
@@ -149,6 +168,8 @@ pub struct Session {
     pub(crate) once_grants: BTreeSet<Digest>,
     /// How often people said no to one and the same action.
     pub(crate) denials: BTreeMap<Digest, u32>,
+    /// What the classifier is told, and what it said.
+    pub(crate) bench: Bench,
     pub(crate) serial: u64,
     pub(crate) commands: u64,
     pub(crate) questions: u64,
@@ -205,6 +226,7 @@ impl Session {
             turn_grants: BTreeSet::new(),
             once_grants: BTreeSet::new(),
             denials: BTreeMap::new(),
+            bench: Bench::default(),
             serial: 0,
             commands: 0,
             questions: 0,
@@ -222,6 +244,7 @@ impl Session {
     #[must_use]
     pub fn after(mut self, entries: &[Entry]) -> Self {
         for entry in entries {
+            self.bench.fold(entry);
             match entry {
                 Entry::Intent {
                     permit, command, ..
@@ -242,6 +265,16 @@ impl Session {
                     self.totals.usage = self.totals.usage.plus(*usage);
                     self.totals.infers += 1;
                     if error.is_none() {
+                        self.totals.pay(*micro_usd);
+                    }
+                }
+                Entry::ClassifyIntent { permit, .. } => self.serial = self.serial.max(*permit),
+                Entry::Classified {
+                    usage, micro_usd, ..
+                } => {
+                    if let Some(usage) = usage {
+                        self.totals.usage = self.totals.usage.plus(*usage);
+                        self.totals.infers += 1;
                         self.totals.pay(*micro_usd);
                     }
                 }
@@ -295,7 +328,7 @@ impl Session {
         jobs + waited_for.count()
     }
 
-    /// When [`Message::Clock`] is due: the nearest approval that runs out.
+    /// When [`Message::Clock`] is due: the nearest approval or classification that runs out.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
         let asking = self
@@ -303,6 +336,7 @@ impl Session {
             .values()
             .filter_map(|pending| match &pending.state {
                 PendingState::Asking(asking) => Some(asking.until),
+                PendingState::Judging(judging) => Some(judging.until),
                 PendingState::Reading | PendingState::Running { .. } => None,
             });
         asking.min()

@@ -19,6 +19,9 @@ use supervisor_core::{
     Config, Effect, EffectOutcome, Entry, Message, QuestionAnswer, Scope, Session, Step, Tick, step,
 };
 
+#[path = "session/classified.rs"]
+mod classified;
+
 const RULES: &str = r#"
 version = 1
 name = "test"
@@ -96,6 +99,7 @@ fn config(interactive: bool) -> Config {
         },
         provider: "script".into(),
         model: "x".into(),
+        classifier: Some(("script".into(), "judge".into())),
         seed: "00".repeat(32),
     }
 }
@@ -116,7 +120,15 @@ impl Play {
 
     /// One that has greeted and runs a turn.
     fn running(interactive: bool) -> Self {
-        let mut play = Self::new(interactive);
+        Self::of(config(interactive))
+    }
+
+    /// The same, of a session that is started so.
+    fn of(config: Config) -> Self {
+        let mut play = Self {
+            session: Some(Session::new(config, Tick(0))),
+            now: 0,
+        };
         play.take(Message::Task(Some("do it".into())));
         let (_, effects) = play.agent(Request::Hello(Hello::new("agent", session_id())));
         assert!(

@@ -52,6 +52,7 @@ mod tests {
             },
             provider: provider.into(),
             model: "m".into(),
+            classifier: None,
             seed: "00".repeat(32),
         }
     }

@@ -214,6 +214,28 @@ impl View {
                     self.line(&what);
                 }
             }
+            ViewEvent::Classified {
+                call,
+                by,
+                answer,
+                why,
+                cached,
+                ms,
+            } => {
+                let what = self.open.get(call).map(|open| cut(&open.what, 60));
+                let when = if *cached {
+                    "as before".to_owned()
+                } else {
+                    time(*ms)
+                };
+                let by = escape(by, false);
+                let text = format!(
+                    "  ⚖ classifier {by}: {answer} {} [{when}] {}",
+                    what.unwrap_or_default(),
+                    cut(why, 200)
+                );
+                self.line(&self.paint("2", &text));
+            }
             ViewEvent::Notice(text) => self.line(&self.paint("33", &format!("  ! {text}"))),
             ViewEvent::Log(text) => self.line(&self.paint("2", &format!("  worker: {text}"))),
             ViewEvent::TurnEnded(end) => {
@@ -254,6 +276,17 @@ impl View {
                 "verdict",
                 json!({ "call": call, "tool": tool, "action": what, "verdict": verdict,
                     "rule": rule, "reason": reason }),
+            ),
+            ViewEvent::Classified {
+                call,
+                by,
+                answer,
+                why,
+                cached,
+                ms,
+            } => (
+                "classified",
+                json!({ "call": call, "by": by, "answer": answer, "why": why, "cached": cached, "ms": ms }),
             ),
             ViewEvent::Progress { call, percent } => {
                 ("progress", json!({ "call": call, "percent": percent }))

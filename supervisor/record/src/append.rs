@@ -239,33 +239,29 @@ fn settle(tx: &Transaction<'_>, id: i64, entry: &Entry, now_ms: u64) -> rusqlite
             ms,
             ..
         } => {
-            let figure = |figure: Option<u64>| figure.map(to_db);
-            let mut used = tx.prepare_cached(
-                "INSERT INTO usage (session, time_ms, provider, model, failed, ms, input_uncached,
-                    cache_read, cache_write, output, reasoning)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-            )?;
-            used.execute(params![
-                id,
-                to_db(now_ms),
-                provider,
-                model,
-                i64::from(error.is_some()),
-                to_db(*ms),
-                figure(usage.input_uncached),
-                figure(usage.cache_read),
-                figure(usage.cache_write),
-                figure(usage.output),
-                figure(usage.reasoning),
-            ])?;
+            let (by, failed) = ((provider.as_str(), model.as_str()), error.is_some());
+            used(tx, id, now_ms, by, failed, *ms, usage)?;
+        }
+        Entry::Classified {
+            by,
+            permit: Some(_),
+            usage,
+            ms,
+            ..
+        } => {
+            let by = by.split_once('/').unwrap_or((by.as_str(), ""));
+            let failed = usage.is_none();
+            used(tx, id, now_ms, by, failed, *ms, &usage.unwrap_or_default())?;
         }
         Entry::Certificate(_)
+        | Entry::Classified { .. }
         | Entry::Started { .. }
         | Entry::TurnBegan { .. }
         | Entry::Message { .. }
         | Entry::InferIntent { .. }
         | Entry::Verdict { .. }
         | Entry::Refused { .. }
+        | Entry::ClassifyIntent { .. }
         | Entry::Asked { .. }
         | Entry::Answered { .. }
         | Entry::Intent { .. }
@@ -278,5 +274,37 @@ fn settle(tx: &Transaction<'_>, id: i64, entry: &Entry, now_ms: u64) -> rusqlite
         | Entry::Notice { .. }
         | Entry::Reviewed { .. } => {}
     }
+    Ok(())
+}
+
+/// Counts what one model call used.
+fn used(
+    tx: &Transaction<'_>,
+    id: i64,
+    now_ms: u64,
+    (provider, model): (&str, &str),
+    failed: bool,
+    ms: u64,
+    usage: &protocol::Usage,
+) -> rusqlite::Result<()> {
+    let figure = |figure: Option<u64>| figure.map(to_db);
+    let mut used = tx.prepare_cached(
+        "INSERT INTO usage (session, time_ms, provider, model, failed, ms, input_uncached,
+            cache_read, cache_write, output, reasoning)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?;
+    used.execute(params![
+        id,
+        to_db(now_ms),
+        provider,
+        model,
+        i64::from(failed),
+        to_db(ms),
+        figure(usage.input_uncached),
+        figure(usage.cache_read),
+        figure(usage.cache_write),
+        figure(usage.output),
+        figure(usage.reasoning),
+    ])?;
     Ok(())
 }

@@ -112,6 +112,12 @@ impl History {
                 self.infers += 1;
                 self.usage = self.usage.plus(*usage);
             }
+            Entry::Classified {
+                usage: Some(usage), ..
+            } => {
+                self.infers += 1;
+                self.usage = self.usage.plus(*usage);
+            }
             Entry::Verdict { .. } => self.calls += 1,
             Entry::Refused { .. } => self.refusals += 1,
             Entry::Unknown { call } if !self.unknown.contains(call) => {
@@ -130,6 +136,8 @@ impl History {
             Entry::Unknown { .. }
             | Entry::Reviewed { .. }
             | Entry::Notice { .. }
+            | Entry::ClassifyIntent { .. }
+            | Entry::Classified { .. }
             | Entry::Asked { .. }
             | Entry::Answered { .. }
             | Entry::Intent { .. }

@@ -151,6 +151,8 @@ pub(crate) fn in_flight<'a>(entries: impl Iterator<Item = &'a Entry>) -> InFligh
             | Entry::Message { .. }
             | Entry::Verdict { .. }
             | Entry::Refused { .. }
+            | Entry::ClassifyIntent { .. }
+            | Entry::Classified { .. }
             | Entry::Asked { .. }
             | Entry::Answered { .. }
             | Entry::Transition(_)

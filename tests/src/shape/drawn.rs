@@ -115,7 +115,8 @@ pub const CEILINGS: &[Ceiling] = &[
     },
     Ceiling {
         name: "supervisor-core",
-        lines: 3_600,
+        // The last rise: the classifier's side of a session, plan mode, and modes that change.
+        lines: 4_400,
         unsafe_places: 0,
         direct: 4,
         reached: 50,

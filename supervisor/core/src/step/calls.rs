@@ -1,6 +1,6 @@
 //! Tool calls: judged, asked, passed or refused.
 
-use policies::Decision;
+use policies::{Decision, classify};
 use protocol::{
     Digest, Reply, bounds,
     call::{Call, Outcome, Refusal, Stage},
@@ -86,6 +86,23 @@ impl Turn {
         if self.session.once_grants.remove(&key) {
             return self.pass(call, action, &verdict);
         }
+        // A no of a person's to this very action stands: a machine does not lift it.
+        if classify::answers(self.session.config.mode, &verdict)
+            && !self.session.denials.contains_key(&key)
+        {
+            return self.classify(call, action, verdict, key);
+        }
+        self.question(call, action, verdict, key);
+    }
+
+    /// Puts an ask to a person, or refuses it where that cannot be.
+    pub(super) fn question(
+        &mut self,
+        call: Call,
+        action: policies::Action,
+        verdict: policies::Verdict,
+        key: Digest,
+    ) {
         if !self.session.config.facts.interactive {
             let mut refusal = gate::refusal(&verdict);
             if refusal.stage == Stage::Permissions {
@@ -153,7 +170,10 @@ impl Turn {
             PendingState::Asking(asking) if asking.key == *key => {
                 Some((asking.question, asking.nonce.clone(), asking.until))
             }
-            PendingState::Asking(_) | PendingState::Reading | PendingState::Running { .. } => None,
+            PendingState::Asking(_)
+            | PendingState::Judging(_)
+            | PendingState::Reading
+            | PendingState::Running { .. } => None,
         };
         // A safety ask is answered one by one.
         (!once_only).then(|| waiting.find_map(asking)).flatten()
@@ -229,6 +249,8 @@ impl Turn {
                     )
                 }
             };
+        let bench = &mut self.session.bench;
+        bench.saw(&call.id, &call.tool, &call.input, Decision::Allow);
         // Entries of a step are durable before its effects start: intent before effect.
         self.entries.push(Entry::Intent {
             call: call.id.clone(),
@@ -272,6 +294,10 @@ impl Turn {
         verdict: Option<&policies::Verdict>,
     ) {
         self.session.totals.refusals += 1;
+        if verdict.is_some() {
+            let bench = &mut self.session.bench;
+            bench.saw(&call.id, &call.tool, &call.input, Decision::Deny);
+        }
         self.entries.push(Entry::Refused {
             call: call.id.clone(),
             tool: escape(&cut(&call.tool, 80), false),

@@ -1,6 +1,7 @@
 //! One step of a session: a message in; what to record and what to do out. Pure.
 
 mod calls;
+mod classified;
 mod outcomes;
 mod people;
 
@@ -188,6 +189,7 @@ impl Turn {
         self.session.turn += u32::from(text.is_some() || self.session.turn == 0);
         self.session.phase = Phase::Turn;
         self.session.infers_in_turn = 0;
+        self.session.bench.begin_turn();
         self.session.cancelled = false;
         self.session.notes_left = NOTES_PER_TURN;
         let number = self.session.turn;
@@ -196,6 +198,7 @@ impl Turn {
             text: text.clone(),
         });
         if let Some(text) = &text {
+            self.session.bench.hear(text);
             self.entries.push(Entry::Message {
                 message: Said::user(text.clone()),
             });

@@ -40,6 +40,11 @@ impl Turn {
                 result,
                 micro_usd,
             } => self.inferred(id, result, micro_usd),
+            EffectOutcome::Classified {
+                permit,
+                result,
+                micro_usd,
+            } => self.classified(permit, result, micro_usd),
             EffectOutcome::Delta { id, text } => {
                 if self
                     .session

@@ -18,7 +18,9 @@ impl Turn {
     pub(super) fn answer(&mut self, question: u64, nonce: &str, answer: QuestionAnswer) {
         let open = |pending: &Pending| match &pending.state {
             PendingState::Asking(asking) => asking.question == question && asking.nonce == nonce,
-            PendingState::Reading | PendingState::Running { .. } => false,
+            PendingState::Judging(_) | PendingState::Reading | PendingState::Running { .. } => {
+                false
+            }
         };
         // A late or a wrong answer changes nothing: the question is gone or stays open. Calls for one
         // and the same action wait behind one question.
@@ -55,6 +57,7 @@ impl Turn {
             QuestionAnswer::Instead(input) => ("instead", Some(cut(&input.to_string(), 4_096))),
             QuestionAnswer::Deny(message) => ("deny", message.clone()),
         };
+        self.session.bench.person_answered();
         self.entries.push(Entry::Answered {
             call: id,
             question,
@@ -94,6 +97,7 @@ impl Turn {
     }
 
     pub(super) fn clock(&mut self) {
+        self.classifier_is_late();
         let now = self.now;
         let due = self
             .session
@@ -101,9 +105,10 @@ impl Turn {
             .iter()
             .filter_map(|(id, pending)| match &pending.state {
                 PendingState::Asking(asking) if asking.until <= now => Some(id.clone()),
-                PendingState::Asking(_) | PendingState::Reading | PendingState::Running { .. } => {
-                    None
-                }
+                PendingState::Asking(_)
+                | PendingState::Judging(_)
+                | PendingState::Reading
+                | PendingState::Running { .. } => None,
             });
         let due: Vec<CallId> = due.collect();
         for id in due {
@@ -158,6 +163,9 @@ impl Turn {
                 Some(PendingState::Asking(_)) => {
                     self.close_question(&id, "cancelled", "the turn was cancelled");
                 }
+                Some(PendingState::Judging(_)) => {
+                    self.close_classification(&id, "the turn was cancelled");
+                }
                 Some(PendingState::Running {
                     command: Some(command),
                 }) => {
@@ -199,6 +207,9 @@ impl Turn {
                     self.effects.push(Effect::Withdraw {
                         question: asking.question,
                     });
+                }
+                PendingState::Judging(open) => {
+                    self.withdraw_classification(&open, "the session ended first");
                 }
                 PendingState::Reading => {}
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use policies::Policy;
+use policies::{Mode, Policy};
 use supervisor_core::Totals;
 use supervisor_providers::{Config, Providers, Script, Vault};
 use supervisor_record::Places;
@@ -33,6 +33,8 @@ pub(crate) struct Chosen {
     pub(crate) vault: Vault,
     pub(crate) provider: String,
     pub(crate) model: String,
+    /// Who answers an ask in mode `auto`.
+    pub(crate) classifier: Option<(String, String)>,
 }
 
 /// Reads a conversation file.
@@ -45,7 +47,7 @@ pub(crate) fn read_script(path: &Path) -> Result<String, Failure> {
 /// For a new session.
 pub(crate) fn choose(
     asked: &Asked<'_>,
-    policy: &Policy,
+    (policy, mode): (&Policy, Mode),
     keys: &Keys,
     places: &Places,
 ) -> Result<Chosen, Failure> {
@@ -67,12 +69,7 @@ pub(crate) fn choose(
             Failure::new(USAGE, format!("`{word}` is not PROVIDER/MODEL"))
                 .help("for example --model anthropic/claude-sonnet-5")
         })?;
-    let allowed = |pattern: &String| {
-        pattern == &word
-            || pattern
-                .strip_suffix('*')
-                .is_some_and(|start| word.starts_with(start))
-    };
+    let allowed = |pattern: &String| is_allowed(pattern, &word);
     if asked.script.is_none() && !models.allow.is_empty() && !models.allow.iter().any(allowed) {
         return Err(Failure::new(
             CONFIG,
@@ -80,7 +77,8 @@ pub(crate) fn choose(
         )
         .help(format!("it allows: {}", models.allow.join(", "))));
     }
-    let chosen = open(asked, provider, model, keys, places)?;
+    let mut chosen = open(asked, provider, model, keys, places)?;
+    seat(&mut chosen, policy, mode, keys, places)?;
     let priced = chosen
         .providers
         .config()
@@ -104,7 +102,66 @@ pub(crate) fn again(
     keys: &Keys,
     places: &Places,
 ) -> Result<Chosen, Failure> {
-    open(asked, &saved.provider, &saved.model, keys, places)
+    let mut chosen = open(asked, &saved.provider, &saved.model, keys, places)?;
+    let setup = &saved.setup;
+    seat(&mut chosen, &setup.policy, setup.mode, keys, places)?;
+    Ok(chosen)
+}
+
+/// Finds who answers in mode `auto`: the policy's classifier, else the session's own model. In that
+/// mode it must be there; in another one it may be missing, and then answers nothing if the mode changes.
+fn seat(
+    chosen: &mut Chosen,
+    policy: &Policy,
+    mode: Mode,
+    keys: &Keys,
+    places: &Places,
+) -> Result<(), Failure> {
+    let models = &policy.settings.models;
+    let Some(word) = &models.classifier else {
+        chosen.classifier = Some((chosen.provider.clone(), chosen.model.clone()));
+        return Ok(());
+    };
+    match find_classifier(chosen, word, &models.allow, keys, places) {
+        Ok(found) => chosen.classifier = Some(found),
+        Err(why) if mode == Mode::Auto => {
+            return Err(Failure::new(
+                CONFIG,
+                format!("mode auto: the classifier `{word}` cannot be asked: {why}"),
+            )
+            .help("mend [models] classifier, leave it out (the session's own model is asked), or choose another --mode"));
+        }
+        Err(_) => chosen.classifier = None,
+    }
+    Ok(())
+}
+
+fn find_classifier(
+    chosen: &mut Chosen,
+    word: &str,
+    allow: &[String],
+    keys: &Keys,
+    places: &Places,
+) -> Result<(String, String), String> {
+    if !allow.is_empty() && !allow.iter().any(|pattern| is_allowed(pattern, word)) {
+        return Err("the policy does not allow that model".to_owned());
+    }
+    let config = chosen.providers.config();
+    let (provider, model) = config.resolve(word).map_err(|error| error.to_string())?;
+    let row = config.row(provider).ok_or("there is no such provider")?;
+    if !chosen.vault.has(provider) {
+        super::keys::take(&mut chosen.vault, row, places, keys)
+            .map_err(|error| error.to_string())?;
+    }
+    Ok((provider.to_owned(), model.to_owned()))
+}
+
+/// Whether a pattern of `[models] allow` names a model.
+fn is_allowed(pattern: &str, word: &str) -> bool {
+    pattern == word
+        || pattern
+            .strip_suffix('*')
+            .is_some_and(|start| word.starts_with(start))
 }
 
 fn open(
@@ -136,6 +193,7 @@ fn open(
         vault,
         provider: provider.to_owned(),
         model: model.to_owned(),
+        classifier: None,
     })
 }
 

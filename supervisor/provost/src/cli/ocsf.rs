@@ -109,6 +109,29 @@ fn of(entry: &Entry, kind: &str) -> Event {
             let message = format!("{tool} refused: {}", refusal.reason);
             event(FINDING, 1, 1, 3, message)
         }
+        Entry::ClassifyIntent { by, .. } => event(
+            AUTHORIZE,
+            OTHER,
+            0,
+            1,
+            format!("the classifier was asked: {by}"),
+        ),
+        Entry::Classified {
+            by, answer, cached, ..
+        } => {
+            let (word, why) = classified(answer);
+            let granted = word == "allow";
+            event(
+                AUTHORIZE,
+                if granted { 1 } else { OTHER },
+                if granted { 1 } else { 2 },
+                1,
+                format!(
+                    "the classifier {by} said {word}{}: {why}",
+                    if *cached { " before" } else { "" }
+                ),
+            )
+        }
         Entry::Asked { shown, .. } => event(
             AUTHORIZE,
             OTHER,
@@ -176,6 +199,16 @@ fn of(entry: &Entry, kind: &str) -> Event {
         }
         Entry::Notice { text } => event(LIFECYCLE, OTHER, 0, 1, text.clone()),
         _ => event(LIFECYCLE, OTHER, 0, 1, kind.to_owned()),
+    }
+}
+
+/// The word of a classifier's answer, and why.
+fn classified(answer: &policies::classify::Answer) -> (&'static str, &str) {
+    use policies::classify::Answer::{Allow, Deny, Unsure};
+    match answer {
+        Allow(why) => ("allow", why),
+        Deny(why) => ("deny", why),
+        Unsure(why) => ("unsure", why),
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         script: script.as_deref(),
         done: 0,
     };
-    let models = models::choose(&asked, &setup.policy, &keys, &places)?;
+    let models = models::choose(&asked, (&setup.policy, setup.mode), &keys, &places)?;
     let session = session_id()?;
     let heads = args.audit_head.as_deref().map(Heads::open).transpose()?;
     let _telemetry = Telemetry::start(&keys, args.metrics.as_deref())?;
@@ -72,12 +72,19 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         tools: Vec::new(),
         holding: session::Holding::Copy,
     };
-    announce(&mut view, session.as_str(), &saved, asking);
+    announce(
+        &mut view,
+        session.as_str(),
+        &saved,
+        models.classifier.as_ref(),
+        asking,
+    );
     let plan = Plan {
         saved: saved.clone(),
         task: Some(args.task),
         providers: models.providers,
         vault: models.vault,
+        classifier: models.classifier,
         history: None,
         entries: Vec::new(),
         asking,
@@ -133,6 +140,12 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         Entry::InferOutcome { error, .. } => error
             .as_deref()
             .is_none_or(|error| !error.starts_with("unknown") && error != "cancelled"),
+        // The classifier plays from the same conversation if its provider is that.
+        Entry::Classified {
+            by,
+            permit: Some(_),
+            ..
+        } => by.starts_with("script/"),
         _ => false,
     };
     session::sweep_containers(&places, &saved.setup.policy.settings)?;
@@ -154,7 +167,13 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
     place.heads = heads;
     let mut view = View::new(args.output, id.as_str());
     let asking = asked_where(args.output, args.approvals);
-    announce(&mut view, id.as_str(), &saved, asking);
+    announce(
+        &mut view,
+        id.as_str(),
+        &saved,
+        models.classifier.as_ref(),
+        asking,
+    );
     for call in &orphan.history.unknown {
         view.head(
             "unknown",
@@ -168,6 +187,7 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         task: args.message,
         providers: models.providers,
         vault: models.vault,
+        classifier: models.classifier,
         history: Some(orphan.history),
         entries,
         asking,
@@ -220,14 +240,24 @@ pub(super) fn asked_where(format: Format, given: Approvals) -> AskedWhere {
     }
 }
 
-fn announce(view: &mut View, session: &str, saved: &Saved, asking: AskedWhere) {
+fn announce(
+    view: &mut View,
+    session: &str,
+    saved: &Saved,
+    classifier: Option<&(String, String)>,
+    asking: AskedWhere,
+) {
+    let judge = classifier.filter(|_| saved.setup.mode == policies::Mode::Auto);
+    let judge = judge.map_or_else(String::new, |(provider, model)| {
+        format!(" (classifier {provider}/{model})")
+    });
     let asking = match asking {
         AskedWhere::Terminal => "questions go to this terminal",
         AskedWhere::Operator => "questions wait for `provost approve`",
         AskedWhere::Nowhere => "no terminal: every question is denied at once",
     };
     let text = format!(
-        "{session} · policy {} · mode {} · {}/{} · {asking}",
+        "{session} · policy {} · mode {}{judge} · {}/{} · {asking}",
         saved.setup.policy.name,
         saved.setup.mode.as_str(),
         saved.provider,

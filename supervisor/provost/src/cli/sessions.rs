@@ -213,6 +213,16 @@ fn told(entry: &Entry, transitions: bool) -> Option<String> {
         Entry::Refused { call, refusal, .. } => {
             format!("refused      {call} {}", line(&refusal.sentence()))
         }
+        Entry::ClassifyIntent { call, by, .. } => {
+            format!("classifier   {call} put to {}", line(by))
+        }
+        Entry::Classified {
+            call, by, answer, ..
+        } => format!(
+            "classifier   {call} {}: {}",
+            line(by),
+            line(&serde_json::to_string(answer).unwrap_or_default())
+        ),
         Entry::Asked { call, shown, .. } => format!("asked        {call} {}", line(shown)),
         Entry::Answered {
             call,

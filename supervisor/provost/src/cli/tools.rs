@@ -95,7 +95,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         script: Some(&script),
         done: 0,
     };
-    let models = models::choose(&asked, &setup.policy, &keys, &places)?;
+    let models = models::choose(&asked, (&setup.policy, setup.mode), &keys, &places)?;
     let session = session_id()?;
     let place = Place::new(places.clone(), &session, None)?;
     let wall = setup.policy.settings.limits.wall;
@@ -115,6 +115,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         task: Some(format!("tools call {name}")),
         providers: models.providers,
         vault: models.vault,
+        classifier: models.classifier,
         history: None,
         entries: Vec::new(),
         asking: super::run::asked_where(Format::Text, super::args::Approvals::Terminal),

@@ -82,6 +82,8 @@ fn story(entries: &[Entry], call: &CallId) -> Vec<Value> {
     let mine = |entry: &&Entry| match entry {
         Entry::Verdict { call: of, .. }
         | Entry::Refused { call: of, .. }
+        | Entry::ClassifyIntent { call: of, .. }
+        | Entry::Classified { call: of, .. }
         | Entry::Asked { call: of, .. }
         | Entry::Answered { call: of, .. }
         | Entry::Intent { call: of, .. }
@@ -144,6 +146,22 @@ fn told(step: &Value) -> String {
                 line.push_str(&format!("instead    {}\n", word("instead")));
             }
             line
+        }
+        "classify_intent" => format!("put to     the classifier {}\n", text("by")),
+        "classified" => {
+            let ms = step.get("ms").and_then(Value::as_u64).unwrap_or(0);
+            let cached = step.get("cached").and_then(Value::as_bool) == Some(true);
+            format!(
+                "decided by the classifier {}: {}: {} ({})\n",
+                text("by"),
+                text("answer"),
+                text("why"),
+                if cached {
+                    "its answer to the same call before".to_owned()
+                } else {
+                    format!("in {}", time(ms))
+                }
+            )
         }
         "asked" => format!(
             "asked      {} (rule {})\n",

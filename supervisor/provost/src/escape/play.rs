@@ -48,7 +48,7 @@ pub(super) fn play(
         script: Some(&script),
         done: 0,
     };
-    let models = crate::cli::choose(&asked, &setup.policy, keys, places)?;
+    let models = crate::cli::choose(&asked, (&setup.policy, setup.mode), keys, places)?;
     let id = session_id()?;
     let place = Place::new(places.clone(), &id, None)?;
     let saved = Saved {
@@ -67,6 +67,7 @@ pub(super) fn play(
         task: Some("selftest --escape".to_owned()),
         providers: models.providers,
         vault: models.vault,
+        classifier: models.classifier,
         history: None,
         entries: Vec::new(),
         asking: session::AskedWhere::Nowhere,

@@ -197,6 +197,8 @@ impl Conduct {
                 self.spans.asks(permit.action());
                 self.models.infer(permit);
             }
+            Effect::Classify(permit) => self.models.classify(permit),
+            Effect::CancelClassify { permit } => self.models.cancel_classify(permit),
             Effect::CancelInfer => self.models.cancel(),
             Effect::Run(permit) => self.commands.run(permit),
             Effect::EndCommand { command, why } => self.commands.end(&command, why),

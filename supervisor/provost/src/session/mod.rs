@@ -129,6 +129,8 @@ pub(crate) struct Plan {
     pub(crate) providers: Providers,
     /// The keys.
     pub(crate) vault: Vault,
+    /// Provider and model that answer an ask in mode `auto`.
+    pub(crate) classifier: Option<(String, String)>,
     /// The conversation so far.
     pub(crate) history: Option<History>,
     /// Everything recorded so far.
@@ -285,6 +287,7 @@ async fn run_inside(
         welcome,
         provider: saved.provider.clone(),
         model: saved.model.clone(),
+        classifier: plan.classifier.clone(),
         seed: place::random_hex(32)?,
     };
     let mut frame = commands::Frame {

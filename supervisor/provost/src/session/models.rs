@@ -1,6 +1,7 @@
-//! Carries out permitted model calls; one at a time, each can be cancelled.
+//! Carries out permitted model calls: one of the agent's at a time, and the classifier's beside it; each
+//! can be cancelled.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use protocol::InferFailure;
 use supervisor_core::{EffectOutcome, Infer, Message, Permit};
@@ -19,6 +20,8 @@ pub(crate) struct Models {
     vault: Rc<Vault>,
     inbox: Inbox,
     running: Rc<RefCell<Option<Running>>>,
+    /// Questions to the classifier, by their permits.
+    classifying: Rc<RefCell<BTreeMap<u64, JoinHandle<()>>>>,
 }
 
 impl Models {
@@ -29,6 +32,7 @@ impl Models {
             vault: Rc::new(vault),
             inbox,
             running: Rc::default(),
+            classifying: Rc::default(),
         }
     }
 
@@ -60,6 +64,38 @@ impl Models {
             this.running.borrow_mut().take();
         });
         *self.running.borrow_mut() = Some((id, task));
+    }
+
+    /// Asks the classifier; its answer comes as a message. The session bounds the time.
+    pub(crate) fn classify(&self, permit: Permit<Infer>) {
+        let this = self.clone();
+        let serial = permit.serial();
+        let task = tokio::task::spawn_local(async move {
+            let secret = this.vault.lend(&permit);
+            let answer = this.providers.infer(permit, secret, &mut |_| {}).await;
+            let micro_usd = answer.as_ref().ok().and_then(|answer| this.price(answer));
+            let result = answer.map(Box::new).map_err(|error| InferFailure {
+                id: 0,
+                class: error.class.as_str().to_owned(),
+                retryable: error.retryable,
+                message: error.message,
+                retry_after_ms: error.retry_after_ms,
+            });
+            this.classifying.borrow_mut().remove(&serial);
+            let _ = this.inbox.send(Message::Effect(EffectOutcome::Classified {
+                permit: serial,
+                result,
+                micro_usd,
+            }));
+        });
+        self.classifying.borrow_mut().insert(serial, task);
+    }
+
+    /// Stops asking the classifier: nobody waits for the answer.
+    pub(crate) fn cancel_classify(&self, permit: u64) {
+        if let Some(task) = self.classifying.borrow_mut().remove(&permit) {
+            task.abort();
+        }
     }
 
     /// What an answer cost; nothing for a conversation file.

@@ -259,12 +259,6 @@ fn policy_with(
             in_force.as_str()
         ));
     }
-    if in_force == Mode::Auto {
-        notices.push(
-            "mode auto: no classifier answers in this release, so a person answers what asks"
-                .to_owned(),
-        );
-    }
     Ok((policy, in_force, notices))
 }
 

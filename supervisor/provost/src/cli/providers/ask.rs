@@ -105,6 +105,7 @@ impl Ask<'_> {
             welcome,
             provider: self.provider.to_owned(),
             model: self.model.to_owned(),
+            classifier: None,
             seed: "00".repeat(32),
         };
         let request = protocol::Infer {
