@@ -96,11 +96,122 @@ mod sessions {
                 );
             }
             let second = &sent[1].body;
+            let (before, after) = (prefix(&sent[0].body), prefix(second));
+            assert!(
+                after.starts_with(&before),
+                "{name}: the cached prefix has changed\n{before}\n{after}"
+            );
             assert!(
                 second.contains(reasoning) && second.contains(result),
                 "{name}: {second}"
             );
         }
+    }
+
+    /// What of a request the next one must begin with: all up to the end of its list of messages, but for
+    /// the marks of a prompt cache, which move on.
+    fn prefix(body: &str) -> String {
+        let plain = body.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "");
+        let end = plain.rfind("}]").expect("a list of messages");
+        plain[..=end].to_owned()
+    }
+
+    #[test]
+    fn a_question_takes_a_form_pictures_and_documents_and_counts() {
+        for (name, model, ..) in ROWS {
+            let provider = Provider::start(vec![
+                Answer::Says("{\"a\": 1}".to_owned()),
+                Answer::Says("no object".to_owned()),
+            ]);
+            let place = Place::new();
+            let schema = place.write(
+                "schema.json",
+                r#"{"type":"object","properties":{"a":{"type":"integer"}}}"#,
+            );
+            let image = place.write("a.png", b"\x89PNG\r\n\x1a\n0000");
+            let url = provider.url();
+            let (schema, image) = (schema.display().to_string(), image.display().to_string());
+            let call = |more: &[&str]| {
+                let base = [
+                    "providers",
+                    "call",
+                    "--provider",
+                    name,
+                    "--base-url",
+                    &url,
+                    "--model",
+                    model,
+                    "--prompt",
+                    "hi",
+                    "--json",
+                ];
+                place.run([base.as_slice(), more].concat())
+            };
+            let done = call(&["--schema", &schema, "--image", &image]);
+            assert_eq!(done.code, Some(0), "{name}: {done}");
+            assert_eq!(done.json()["text"], "{\"a\": 1}");
+            let body = provider.sent()[0].body.clone();
+            assert!(
+                body.contains("iVBORw0KGgow") && body.contains("\"integer\""),
+                "{name}: {body}"
+            );
+            let done = call(&["--schema", &schema]);
+            assert_eq!(done.code, Some(1), "{name}: {done}");
+            let error = &done.json()["error"];
+            assert!(
+                error["message"]
+                    .as_str()
+                    .is_some_and(|why| why.contains("--schema")),
+                "{error}"
+            );
+
+            let text = place.write("a.txt", "words");
+            let done = call(&["--image", &text.display().to_string()]);
+            assert_eq!(done.code, Some(64), "{name}: {done}");
+            assert!(
+                done.stderr.contains("neither png, jpeg, gif nor webp"),
+                "{done}"
+            );
+        }
+        let place = Place::new();
+        let document = place.write("a.txt", "words");
+        let document = document.display().to_string();
+        let call = |provider: &str, more: &[&str]| {
+            let base = [
+                "providers",
+                "call",
+                "--provider",
+                provider,
+                "--base-url",
+                "http://127.0.0.1:1",
+                "--model",
+                "m",
+                "--prompt",
+                "hi",
+                "--json",
+            ];
+            place.run([base.as_slice(), more].concat())
+        };
+        let done = call("ollama", &["--document", &document]);
+        let error = done.json()["error"].clone();
+        assert_eq!(
+            (done.code, &error["class"]),
+            (Some(1), &json!("client")),
+            "{done}"
+        );
+        assert!(
+            error["message"]
+                .as_str()
+                .is_some_and(|why| why.contains("`ollama` takes no documents")),
+            "{error}"
+        );
+        let counted = call("openai-compatible", &["--count"]);
+        let count = counted.json();
+        let objections = provost_tests::harness::schema::against("count.json", &count);
+        assert!(
+            objections.is_empty() && count["estimate"] == true,
+            "{counted} {objections:?}"
+        );
     }
 
     #[test]

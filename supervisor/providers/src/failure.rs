@@ -84,6 +84,16 @@ impl InferError {
         }
     }
 
+    /// An answer that came whole and is not what was asked for; the same question may go better.
+    #[must_use]
+    pub fn damaged(message: impl Into<String>) -> Self {
+        Self {
+            attempts: 1,
+            retryable: true,
+            ..Self::new(Class::Other, message)
+        }
+    }
+
     /// The failure as the agent hears it.
     #[must_use]
     pub fn report(self, id: u64) -> protocol::InferFailure {

@@ -16,11 +16,15 @@ use supervisor_core::{
 use crate::{
     Class, Config, Credential, Dialect, InferError, Limits, Row, Script, auth,
     classify::{Hints, Upstream},
-    dialect::{self, Decode, StreamFault, Target},
+    dialect::{self, Decode, StreamFault, Target, Wish},
     http::{Answer, Http, Post},
     retry::{self, Backoff},
     script::Play,
 };
+
+mod count;
+
+pub use count::Counted;
 
 /// Changes of breakers that are kept until somebody asks for them.
 const CHANGES: usize = 256;
@@ -36,6 +40,7 @@ pub struct Providers {
     backoff: Backoff,
     script: Mutex<Option<Script>>,
     breakers: Mutex<Breakers>,
+    wish: Wish,
 }
 
 /// A breaker has changed its state.
@@ -73,12 +78,18 @@ impl Providers {
             backoff: Backoff::default(),
             script: Mutex::new(None),
             breakers: Mutex::default(),
+            wish: Wish::default(),
         }
     }
 
     /// The conversation that the `script` provider plays from now on.
     pub fn set_script(&self, script: Script) {
         *lock(&self.script) = Some(script);
+    }
+
+    /// What every call asks for from now on, beside its conversation.
+    pub fn set_wish(&mut self, wish: Wish) {
+        self.wish = wish;
     }
 
     /// Rows and models.
@@ -226,6 +237,7 @@ impl Providers {
             max_output,
             window,
             quirks: speech.quirks,
+            wish: Some(&self.wish),
         };
         let base = row.address(&speech).map_err(client)?;
         let outgoing = speech

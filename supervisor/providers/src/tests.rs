@@ -1,5 +1,6 @@
 //! Whole calls against a provider that misbehaves: classes, attempts, breaker, and no key anywhere.
 
+mod count;
 mod dialects;
 mod wall;
 

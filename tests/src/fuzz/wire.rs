@@ -95,6 +95,7 @@ fn decoded(dialect: Dialect, parts: &[&[u8]]) -> Result<(Inference, String), Str
         max_output: 1_000,
         window: 100_000,
         quirks: &quirks,
+        wish: None,
     };
     let Some(mut decoder) = dialect.decoder(&target, &[]) else {
         crate::harness::fail("this dialect has no wire");

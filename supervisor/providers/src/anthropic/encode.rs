@@ -7,7 +7,7 @@ use protocol::{Infer, Message, Part, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::dialect::{CallIds, Outgoing, Target, Unsendable, segment};
+use crate::dialect::{Attachment, CallIds, Kind, Outgoing, Target, Unsendable, segment, wish};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -21,6 +21,8 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<serde_json::Value>,
     messages: Vec<Turn<'a>>,
     #[serde(flatten)]
     more: &'a serde_json::Map<String, serde_json::Value>,
@@ -121,6 +123,16 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
             *cache_control = MARK;
         }
     }
+    let attached = wish::raw(target.attached(|file| Some(attachment(file)))?);
+    if let Some(last) = messages.iter_mut().rfind(|turn| turn.role == Role::User) {
+        let results = last
+            .content
+            .iter()
+            .take_while(|block| matches!(block, Block::Result { .. }))
+            .count();
+        last.content
+            .splice(results..results, attached.into_iter().map(Block::Raw));
+    }
     let version = target.quirks.body_version.as_deref();
     let body = Body {
         model: version.is_none().then_some(target.model),
@@ -129,6 +141,9 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         stream: true,
         tools,
         system,
+        output_config: target
+            .schema()
+            .map(|schema| serde_json::json!({"format": {"type": "json_schema", "schema": schema}})),
         messages,
         more: &target.quirks.body,
     };
@@ -145,6 +160,22 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         accept: "text/event-stream, application/json",
         body: serde_json::to_vec(&body)?,
     })
+}
+
+/// A picture or a document, before the words that speak of it.
+fn attachment(file: &Attachment) -> serde_json::Value {
+    let source = serde_json::json!({"type": "base64", "media_type": file.media, "data": file.data});
+    match file.kind {
+        Kind::Image => serde_json::json!({"type": "image", "source": source}),
+        Kind::Document if file.media == "application/pdf" => {
+            serde_json::json!({"type": "document", "source": source, "title": file.name})
+        }
+        // Any other one is plain text, as text.
+        Kind::Document => {
+            let source = serde_json::json!({"type": "text", "media_type": "text/plain", "data": file.text()});
+            serde_json::json!({"type": "document", "source": source, "title": file.name})
+        }
+    }
 }
 
 /// The dialect refuses texts that are empty or blank.
@@ -262,6 +293,7 @@ mod tests {
             max_output: 1_000,
             window: 100_000,
             quirks: &Quirks::default(),
+            wish: None,
         };
         Ok(encode(&request(messages), &target)?.body)
     }

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use protocol::{Infer, Message, Part, Role};
 use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
-use crate::dialect::{CallIds, Outgoing, Target, Unsendable, segment};
+use crate::dialect::{Attachment, CallIds, Kind, Outgoing, Target, Unsendable, segment, wish};
 
 /// Where a streamed call goes.
 const PATH: &str = "/model/{model}/converse-stream";
@@ -22,6 +22,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
     inference_config: Limits,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<Value>,
     messages: Vec<Turn<'a>>,
     #[serde(flatten)]
     more: &'a serde_json::Map<String, Value>,
@@ -127,6 +129,14 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
     if messages.is_empty() {
         return Err(Unsendable::Empty);
     }
+    let attached = wish::raw(target.attached(|file| Some(attachment(file)))?);
+    if let Some(last) = messages.iter_mut().rfind(|turn| turn.role == Role::User) {
+        let is_result =
+            |block: &&Block<'_>| matches!(block, Block::Known(Known::ToolResult { .. }));
+        let results = last.content.iter().take_while(is_result).count();
+        last.content
+            .splice(results..results, attached.into_iter().map(Block::Raw));
+    }
     let mut tools: Vec<Tool<'_>> = request
         .tools
         .iter()
@@ -165,6 +175,11 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         inference_config: Limits {
             max_tokens: request.max_output.clamp(1, target.max_output.max(1)),
         },
+        output_config: target.schema().map(|schema| {
+            let structure =
+                json!({"jsonSchema": {"name": wish::NAME, "schema": schema.to_string()}});
+            json!({"textFormat": {"type": "json_schema", "structure": structure}})
+        }),
         messages,
         more: &target.quirks.body,
     };
@@ -175,6 +190,26 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         accept: "application/vnd.amazon.eventstream, application/json",
         body: serde_json::to_vec(&body)?,
     })
+}
+
+fn attachment(file: &Attachment) -> Value {
+    let source = json!({"bytes": file.data});
+    match file.kind {
+        Kind::Image => json!({"image": {"format": file.format(), "source": source}}),
+        Kind::Document => {
+            // The dialect takes letters, digits, single blanks and some brackets.
+            let letters = |c: char| {
+                if c.is_ascii_alphanumeric() || c == '-' {
+                    c
+                } else {
+                    ' '
+                }
+            };
+            let name: String = file.name.chars().map(letters).collect();
+            let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+            json!({"document": {"format": file.format(), "name": name, "source": source}})
+        }
+    }
 }
 
 fn spec<'a>(name: &'a str, description: &'a str, schema: &'a Value) -> Tool<'a> {
@@ -293,6 +328,7 @@ mod tests {
             max_output: 1_000,
             window: 100_000,
             quirks: &quirks,
+            wish: None,
         };
         let sent = encode(request, &target).expect("encodes");
         assert_eq!(
@@ -448,6 +484,7 @@ mod tests {
             max_output: 9,
             window: 100_000,
             quirks: &quirks,
+            wish: None,
         };
         for messages in [vec![], vec![Message::user(" ")]] {
             let sent = encode(&request(messages, &[]), &target);

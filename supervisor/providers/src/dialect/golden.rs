@@ -13,6 +13,7 @@ pub(crate) fn target(quirks: &Quirks) -> Target<'_> {
         max_output: 1_000,
         window: 100_000,
         quirks,
+        wish: None,
     }
 }
 

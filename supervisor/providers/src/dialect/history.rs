@@ -249,6 +249,7 @@ mod tests {
             max_output: 1,
             window: 100_000,
             quirks: &quirks,
+            wish: None,
         };
         let messages = vec![
             Message::user("go"),
@@ -309,6 +310,7 @@ mod tests {
             max_output: 1,
             window: 100_000,
             quirks: &quirks,
+            wish: None,
         };
         let mut ids = WireIds::default();
         let mut seen = HashSet::new();

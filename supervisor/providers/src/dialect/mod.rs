@@ -11,6 +11,7 @@ pub(crate) mod lenient;
 mod quirks;
 pub(crate) mod stream;
 pub(crate) mod tags;
+pub(crate) mod wish;
 
 use protocol::{Infer, Message};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use answer::is_invalid;
 pub use quirks::{CallIds, OutputLimit, Quirks, Replay};
 pub use stream::{Decode, OnText, StreamFault};
+pub use wish::{Attachment, Kind, Wish};
 
 use crate::{
     anthropic, bedrock, gemini, ollama,
@@ -57,6 +59,8 @@ pub struct Target<'a> {
     pub window: u32,
     /// In what this provider differs from its dialect.
     pub quirks: &'a Quirks,
+    /// What is asked for beside the conversation.
+    pub wish: Option<&'a Wish>,
 }
 
 /// A request that is ready for the wire, but for its address and its key.
@@ -79,6 +83,20 @@ pub enum Unsendable {
     /// Nothing for the model to answer.
     #[error("the conversation holds no message with content")]
     Empty,
+    /// An attachment that this dialect or this provider has no place for.
+    #[error(
+        "`{provider}` takes no {what} of the type {media} (model `{model}`): leave it out, or ask another provider"
+    )]
+    Untaken {
+        /// Whom.
+        provider: String,
+        /// Of its models.
+        model: String,
+        /// `images`, `documents`.
+        what: &'static str,
+        /// The media type.
+        media: &'static str,
+    },
     /// It is no JSON.
     #[error("the request cannot be written as JSON")]
     Json(#[from] serde_json::Error),

@@ -33,6 +33,12 @@ pub struct Quirks {
     pub no_user_after_tool: bool,
     /// Mark what a prompt cache may keep, as Anthropic does (Chat).
     pub cache_marks: bool,
+    /// The provider knows JSON as a form of answers, and no schema (Chat).
+    pub no_schema: bool,
+    /// The provider's models see neither pictures nor documents (Chat).
+    pub no_attachments: bool,
+    /// Documents are a `document_url` of the content, not a `file` (Chat).
+    pub document_urls: bool,
     /// Keys that are added to each body.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
     pub body: serde_json::Map<String, serde_json::Value>,

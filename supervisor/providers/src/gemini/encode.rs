@@ -6,7 +6,7 @@ use protocol::{Infer, Message, Part, Role};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::dialect::{Outgoing, Target, Unsendable, answer::is_minted, segment};
+use crate::dialect::{Attachment, Outgoing, Target, Unsendable, answer::is_minted, segment, wish};
 
 /// Where a streamed call goes below the version of the interface; without `alt=sse` the answer would
 /// be one array.
@@ -22,7 +22,7 @@ struct Body<'a> {
     system_instruction: Option<Instruction<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tools<'a>>,
-    generation_config: Generation,
+    generation_config: Generation<'a>,
     contents: Vec<Content<'a>>,
     #[serde(flatten)]
     more: &'a serde_json::Map<String, Value>,
@@ -55,8 +55,12 @@ struct Declaration<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Generation {
+struct Generation<'a> {
     max_output_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -145,6 +149,8 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         tools,
         generation_config: Generation {
             max_output_tokens: request.max_output.clamp(1, target.max_output.max(1)),
+            response_mime_type: target.schema().map(|_| "application/json"),
+            response_json_schema: target.schema(),
         },
         contents: contents(&request.messages, target)?,
         more: &target.quirks.body,
@@ -207,6 +213,19 @@ fn contents<'a>(
         content
             .parts
             .sort_by_key(|part| !matches!(part, Wire::Result { .. }));
+    }
+    let inline = |file: &Attachment| {
+        Some(serde_json::json!({"inlineData": {"mimeType": file.media, "data": file.data}}))
+    };
+    let attached = wish::raw(target.attached(inline)?);
+    if let Some(last) = contents.iter_mut().rfind(|content| content.role == "user") {
+        let results = last
+            .parts
+            .iter()
+            .take_while(|part| matches!(part, Wire::Result { .. }))
+            .count();
+        last.parts
+            .splice(results..results, attached.into_iter().map(Wire::Raw));
     }
     Ok(contents)
 }
@@ -346,6 +365,7 @@ mod tests {
             max_output: 1_000,
             window: 100_000,
             quirks,
+            wish: None,
         }
     }
 

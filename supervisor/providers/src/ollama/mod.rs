@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use crate::{
     classify::Upstream,
     dialect::{
-        Outgoing, StreamFault, Target, Unsendable,
+        Kind, Outgoing, StreamFault, Target, Unsendable,
         answer::{PARTS, Piece, Room, Who},
         history::{self, Turn, WireIds},
         lenient::{count, or_default},
@@ -23,6 +23,8 @@ struct Body<'a> {
     model: &'a str,
     stream: bool,
     options: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'a Value>,
     #[serde(flatten)]
     more: &'a Map<String, Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -62,6 +64,13 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
             Turn::Assistant { parts } => messages.push(assistant(parts, &mut ids, target)),
         }
     }
+    let images = target.attached(|file| (file.kind == Kind::Image).then(|| json!(file.data)))?;
+    let last = messages
+        .iter_mut()
+        .rfind(|message| message["role"] == "user");
+    if let (false, Some(Value::Object(last))) = (images.is_empty(), last) {
+        last.insert("images".into(), images.into());
+    }
     let tools = request.tools.iter().map(|tool| {
         json!({"type": "function", "function": {
             "name": tool.name,
@@ -76,6 +85,7 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         stream: true,
         // An overlong prompt is cut in silence from the front where the window is not asked for.
         options: json!({"num_predict": limit, "num_ctx": target.window}),
+        format: target.schema(),
         more: &target.quirks.body,
         tools,
         messages,

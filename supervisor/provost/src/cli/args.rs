@@ -333,6 +333,18 @@ pub(crate) struct CallArgs {
     /// What the user says
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: String,
+    /// A picture to look at (png, jpeg, gif, webp; at most 8 MiB); may be given again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Vec<PathBuf>,
+    /// A document to read (pdf or text; at most 8 MiB); may be given again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) document: Vec<PathBuf>,
+    /// A JSON Schema that the answer must fit
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+    /// Count the tokens of the request instead of asking (docs/schema/count.json)
+    #[arg(long, conflicts_with = "retry")]
+    pub(crate) count: bool,
     /// Output limit in tokens
     #[arg(long, value_name = "N", default_value_t = 4_096)]
     pub(crate) max_output: u32,

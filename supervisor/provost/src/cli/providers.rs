@@ -2,15 +2,16 @@
 //! without a session.
 
 mod ask;
+mod wish;
 
 use std::{path::Path, process::ExitCode};
 
-use protocol::{Inference, Part, ToolSpec, Usage};
+use protocol::{Inference, Part, StopReason, ToolSpec, Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use supervisor_core::escape::escape;
 use supervisor_providers::{
-    Config, InferError, KeyFailure, KeySource, Model, Row, Vault, dialect::is_invalid,
+    Config, InferError, KeyFailure, KeySource, Model, Row, Vault, Wish, dialect::is_invalid,
 };
 use supervisor_record::Places;
 
@@ -247,6 +248,7 @@ fn test(
             tools: Vec::new(),
             max_output: PROBE_OUTPUT,
             retry: false,
+            wish: Wish::default(),
         };
         let began = std::time::Instant::now();
         let (answer, _) = ask.ask(config.clone(), keys, places, &mut |_| {})?;
@@ -317,13 +319,18 @@ fn call(
             .unwrap_or_default(),
         max_output: args.max_output,
         retry: args.retry,
+        wish: wish::wish(&args.image, &args.document, args.schema.as_deref())?,
     };
+    if args.count {
+        return count(&ask, config, keys, places, args.json);
+    }
     let mut show = |text: &str| {
         if !args.json {
             output::out(&escape(text, true));
         }
     };
     let (answer, streamed) = ask.ask(config, keys, places, &mut show)?;
+    let answer = answer.and_then(|answer| formed(answer, args.schema.is_some()));
     if args.json {
         output::out(&format!("{}\n", object(&answer, &streamed)));
     }
@@ -343,6 +350,49 @@ fn call(
             format!("{}: {}", error.class.as_str(), error.message),
         )),
     }
+}
+
+/// An answer that was to be an object and is none is no answer; one that calls a tool is on its way.
+fn formed(answer: Inference, wanted: bool) -> Result<Inference, InferError> {
+    let is_over = answer.stop == StopReason::End;
+    if !wanted || !is_over || wish::is_object(&answer.message.text()) {
+        return Ok(answer);
+    }
+    let words = format!(
+        "{}: the answer is no JSON object, which --schema asks for",
+        answer.provider
+    );
+    Err(InferError::damaged(words))
+}
+
+/// `call --count`
+fn count(
+    ask: &Ask<'_>,
+    config: Config,
+    keys: &Keys,
+    places: &Places,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let counted = ask.count(config, keys, places)?;
+    let counted = counted.map_err(|error| {
+        Failure::new(
+            ENDED,
+            format!("{}: {}", error.class.as_str(), error.message),
+        )
+    })?;
+    if json {
+        let object = json!({"v": 1, "input_tokens": counted.tokens, "estimate": counted.estimate});
+        output::out(&format!("{object}\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::out(&match counted.estimate {
+        true => format!(
+            "about {} tokens (estimated from the bytes)\n",
+            counted.tokens
+        ),
+        false => format!("{} tokens (counted by {})\n", counted.tokens, ask.provider),
+    });
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A file of tools: a list, or an object with one, as `provost tools list --json` prints it.

@@ -39,6 +39,7 @@ fn target(quirks: &Quirks) -> Target<'_> {
         max_output: 1,
         window: 100_000,
         quirks,
+        wish: None,
     }
 }
 

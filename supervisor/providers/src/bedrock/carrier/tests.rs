@@ -33,6 +33,7 @@ fn decode(body: &[u8], size: usize) -> Result<(Inference, String), StreamFault> 
         max_output: 9,
         window: 100_000,
         quirks: &quirks,
+        wish: None,
     };
     let mut decoder = Box::new(decoder(&target, &[]));
     let mut text = String::new();

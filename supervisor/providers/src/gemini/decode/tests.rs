@@ -29,6 +29,7 @@ fn target(quirks: &Quirks) -> Target<'_> {
         max_output: 9,
         window: 100_000,
         quirks,
+        wish: None,
     }
 }
 

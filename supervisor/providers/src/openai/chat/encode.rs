@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::dialect::{
-    Outgoing, OutputLimit, Replay, Target, Unsendable,
+    Kind, Outgoing, OutputLimit, Replay, Target, Unsendable,
     history::{self, Turn, WireIds},
-    segment,
+    segment, wish,
 };
 
 #[derive(Serialize)]
@@ -25,6 +25,8 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(flatten)]
     more: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
     messages: Vec<Value>,
 }
 
@@ -67,6 +69,16 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
     let limit = request.max_output.clamp(1, target.max_output.max(1));
     let limit = (!quirks.no_output_limit).then_some(limit);
     let old_name = quirks.output_limit == OutputLimit::MaxTokens;
+    let told = target.schema().filter(|_| quirks.no_schema).map(|schema| {
+        let words = "Answer with one JSON object, and nothing else, that fits this JSON Schema:";
+        let system = request.system.trim_end();
+        format!("{system}\n\n{words}\n{schema}")
+            .trim_start()
+            .to_owned()
+    });
+    let system = told.as_deref().unwrap_or(&request.system);
+    let mut messages = messages(system, &turns, target);
+    attach(&mut messages, target)?;
     let body = Body {
         model: target.model,
         stream: true,
@@ -77,7 +89,10 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         max_completion_tokens: limit.filter(|_| !old_name),
         tools: tools.collect(),
         more: &quirks.body,
-        messages: messages(&request.system, &turns, target),
+        response_format: target
+            .schema()
+            .map(|schema| wish::response_format(schema, quirks.no_schema)),
+        messages,
     };
     let path = quirks.path.as_deref().unwrap_or("/chat/completions");
     Ok(Outgoing {
@@ -86,6 +101,33 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         accept: "text/event-stream, application/json",
         body: serde_json::to_vec(&body)?,
     })
+}
+
+/// Puts what is attached before the last words of the person.
+fn attach(messages: &mut [Value], target: &Target<'_>) -> Result<(), Unsendable> {
+    let quirks = target.quirks;
+    let mut parts = target.attached(|file| match file.kind {
+        _ if quirks.no_attachments => None,
+        Kind::Image => Some(json!({"type": "image_url", "image_url": {"url": file.url()}})),
+        Kind::Document if quirks.document_urls => Some(
+            json!({"type": "document_url", "document_url": file.url(), "document_name": file.name}),
+        ),
+        Kind::Document => {
+            Some(json!({"type": "file", "file": {"filename": file.name, "file_data": file.url()}}))
+        }
+    })?;
+    let last = messages
+        .iter_mut()
+        .rfind(|message| message["role"] == "user");
+    let content = last.and_then(|message| message.get_mut("content"));
+    if let (false, Some(content)) = (parts.is_empty(), content) {
+        match content.take() {
+            Value::Array(said) => parts.extend(said),
+            said => parts.push(json!({"type": "text", "text": said})),
+        }
+        *content = parts.into();
+    }
+    Ok(())
 }
 
 fn messages(system: &str, turns: &[Turn<'_>], target: &Target<'_>) -> Vec<Value> {

@@ -3,13 +3,13 @@
 
 use protocol::{Infer, Part};
 use serde::Serialize;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::super::chat::arguments;
 use crate::dialect::{
-    Outgoing, Target, Unsendable,
+    Kind, Outgoing, Target, Unsendable,
     history::{self, Turn, WireIds},
-    segment,
+    segment, wish,
 };
 
 /// The dialect refuses a smaller output limit.
@@ -24,6 +24,8 @@ struct Body<'a> {
     include: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Value>,
     #[serde(flatten)]
     more: &'a Map<String, Value>,
     instructions: &'a str,
@@ -88,6 +90,8 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         parameters: &tool.input_schema,
         strict: false,
     });
+    let mut input = items(&turns, target);
+    attach(&mut input, target)?;
     let body = Body {
         model: target.model,
         stream: true,
@@ -98,10 +102,14 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
             vec!["reasoning.encrypted_content"]
         },
         max_output_tokens: (!quirks.no_output_limit).then_some(limit),
+        text: target.schema().map(|schema| {
+            json!({"format": {"type": "json_schema", "name": wish::NAME, "schema": schema,
+                "strict": wish::is_strict(schema)}})
+        }),
         more: &quirks.body,
         instructions: &request.system,
         tools: tools.collect(),
-        input: items(&turns, target),
+        input,
     };
     let path = quirks.path.as_deref().unwrap_or("/responses");
     Ok(Outgoing {
@@ -110,6 +118,30 @@ pub(crate) fn encode(request: &Infer, target: &Target<'_>) -> Result<Outgoing, U
         accept: "text/event-stream, application/json",
         body: serde_json::to_vec(&body)?,
     })
+}
+
+/// Puts what is attached before the last words of the person.
+fn attach(input: &mut [Item<'_>], target: &Target<'_>) -> Result<(), Unsendable> {
+    let mut parts = target.attached(|file| {
+        Some(match file.kind {
+            Kind::Image => json!({"type": "input_image", "image_url": file.url()}),
+            Kind::Document => {
+                json!({"type": "input_file", "filename": file.name, "file_data": file.url()})
+            }
+        })
+    })?;
+    let said = |item: &&mut Item<'_>| matches!(item, Item::Message { role: "user", .. });
+    let last = input.iter_mut().rfind(said).filter(|_| !parts.is_empty());
+    if let Some(last) = last
+        && let Item::Message {
+            content: [words], ..
+        } = last
+    {
+        parts.push(json!({"type": words.r#type, "text": words.text}));
+        let message = json!({"type": "message", "role": "user", "content": parts});
+        *last = Item::Raw(serde_json::value::to_raw_value(&message)?);
+    }
+    Ok(())
 }
 
 fn items<'a>(turns: &[Turn<'a>], target: &Target<'_>) -> Vec<Item<'a>> {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use supervisor_core::{
     Config as SessionConfig, Effect, Infer, Message, Permit, Session, Tick, step,
 };
-use supervisor_providers::{Config, InferError, Providers, Vault};
+use supervisor_providers::{Config, Counted, InferError, Providers, Vault, Wish};
 use supervisor_record::Places;
 
 use super::row;
@@ -31,6 +31,8 @@ pub(super) struct Ask<'a> {
     pub(super) tools: Vec<ToolSpec>,
     pub(super) max_output: u32,
     pub(super) retry: bool,
+    /// What is asked for beside it.
+    pub(super) wish: Wish,
 }
 
 impl Ask<'_> {
@@ -42,15 +44,8 @@ impl Ask<'_> {
         places: &Places,
         show: &mut (dyn FnMut(&str) + Send),
     ) -> Result<(Result<Inference, InferError>, String), Failure> {
-        let mut vault = Vault::new();
-        keys::take(&mut vault, row(&config, self.provider)?, places, taken)
-            .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
+        let (providers, vault, runtime) = self.ready(config, taken, places)?;
         let permit = self.permit()?;
-        let providers = Providers::new(config);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::new(BUG, format!("cannot wait for a network: {error}")))?;
         let mut streamed = String::new();
         let secret = vault.lend(&permit);
         let mut on_delta = |text: &str| {
@@ -63,6 +58,37 @@ impl Ask<'_> {
             runtime.block_on(providers.infer_once(permit, secret, &mut on_delta))
         };
         Ok((answer, streamed))
+    }
+
+    /// Counts what would be sent, and sends nothing but the question for it.
+    pub(super) fn count(
+        &self,
+        config: Config,
+        taken: &Keys,
+        places: &Places,
+    ) -> Result<Result<Counted, InferError>, Failure> {
+        let (providers, vault, runtime) = self.ready(config, taken, places)?;
+        let permit = self.permit()?;
+        let secret = vault.lend(&permit);
+        Ok(runtime.block_on(providers.count(permit, secret)))
+    }
+
+    fn ready(
+        &self,
+        config: Config,
+        taken: &Keys,
+        places: &Places,
+    ) -> Result<(Providers, Vault, tokio::runtime::Runtime), Failure> {
+        let mut vault = Vault::new();
+        keys::take(&mut vault, row(&config, self.provider)?, places, taken)
+            .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
+        let mut providers = Providers::new(config);
+        providers.set_wish(self.wish.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(BUG, format!("cannot wait for a network: {error}")))?;
+        Ok((providers, vault, runtime))
     }
 
     /// The gate's permit for this one call: a session that only asks, under a law that allows no tool.
