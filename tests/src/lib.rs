@@ -4,4 +4,5 @@ pub mod conform;
 pub mod fuzz;
 pub mod harness;
 pub mod lies;
+pub mod rates;
 pub mod shape;

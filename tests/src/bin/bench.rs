@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use provost_tests::harness::engine;
+use provost_tests::{harness::engine, rates};
 use serde_json::{Value, json};
 
 /// Starts that are measured; the first few warm the page cache and are dropped.
@@ -78,6 +78,10 @@ fn bench(provost: &Path, report: &Path) -> Result<String, Failed> {
     let command = Figure::of("one command in a session: bash -c true", landlock);
     let shell = Figure::of("bare fork+exec of bash -c true", shell);
     let judged = Figure::of("1,000 verdicts on a line of 100 bytes", verdicts()?);
+    let decoded: Vec<Figure> = rates::decoding(STARTS + WARM)
+        .into_iter()
+        .map(|(what, took)| Figure::of(what, took))
+        .collect();
 
     let mut table = format!("{:<52} {:>9} {:>9}\n", "what", "p50 ms", "p95 ms");
     let figures: Vec<&Figure> = [
@@ -91,6 +95,7 @@ fn bench(provost: &Path, report: &Path) -> Result<String, Failed> {
     .into_iter()
     .flatten()
     .chain(docker.iter().flatten())
+    .chain(&decoded)
     .collect();
     for figure in &figures {
         table.push_str(&format!(

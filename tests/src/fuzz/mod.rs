@@ -27,6 +27,12 @@ use random::Random;
 
 pub use targets::TARGETS;
 
+/// One frame of Bedrock: an event of a name, both checksums right.
+#[must_use]
+pub fn bedrock_event(name: &str, payload: &[u8]) -> Vec<u8> {
+    wire::frame(name.as_bytes(), payload)
+}
+
 /// What a target made of an input, in a few words without its content; `None`: nothing to say.
 pub type Said = Option<String>;
 

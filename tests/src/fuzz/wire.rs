@@ -56,7 +56,8 @@ pub(super) fn bedrock_events(bytes: &[u8]) -> Said {
     answer(Dialect::Bedrock, &body)
 }
 
-fn frame(name: &[u8], payload: &[u8]) -> Vec<u8> {
+/// One frame of an event, both checksums right.
+pub(super) fn frame(name: &[u8], payload: &[u8]) -> Vec<u8> {
     // An upper-case first letter is an exception's.
     let exception = name.first().is_some_and(u8::is_ascii_uppercase);
     let (kind, key): (&[u8], &[u8]) = match exception {
