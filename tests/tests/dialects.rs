@@ -108,6 +108,38 @@ mod sessions {
         }
     }
 
+    #[test]
+    fn a_session_whose_answer_must_be_an_object_says_when_it_is_none() {
+        for (text, code) in [("{\"a\":1}", 0), ("It holds an a.", 1)] {
+            let provider = Provider::start(vec![
+                Answer::Calls("bash", json!({ "command": "cat a.txt" })),
+                Answer::Says(text.to_owned()),
+            ]);
+            let place = place("openai", &provider.url());
+            let schema = place.write("schema.json", r#"{"type":"object"}"#);
+            let mut command =
+                place.command(["run", "--model", "openai/gpt-5.4", "--output-schema"]);
+            command
+                .arg(schema)
+                .arg("--workspace")
+                .arg(place.work())
+                .arg("what does a.txt hold?");
+            let done = Live::start(command).wait(END);
+            assert_eq!(
+                (done.code, done.stderr.contains("no JSON object")),
+                (Some(code), code == 1),
+                "{done}"
+            );
+            assert!(
+                provider
+                    .sent()
+                    .iter()
+                    .all(|sent| sent.body.contains("\"json_schema\"")),
+                "{done}"
+            );
+        }
+    }
+
     /// What of a request the next one must begin with: all up to the end of its list of messages, but for
     /// the marks of a prompt cache, which move on.
     fn prefix(body: &str) -> String {

@@ -160,6 +160,9 @@ pub(crate) struct RunArgs {
     /// Also append each signed audit head to a file, or send it to the system's log
     #[arg(long, value_name = "FILE|syslog")]
     pub(crate) audit_head: Option<String>,
+    /// A JSON Schema that the answers' text must fit; a last answer that is no object ends the run with 1
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output_schema: Option<PathBuf>,
     /// Write metrics as Prometheus text into a file, or serve them at ADDRESS:PORT/metrics (:PORT on loopback)
     #[arg(long, value_name = "FILE|ADDR")]
     pub(crate) metrics: Option<String>,
@@ -187,6 +190,9 @@ pub(crate) struct ResumeArgs {
     /// Also append each signed audit head to a file, or send it to the system's log
     #[arg(long, value_name = "FILE|syslog")]
     pub(crate) audit_head: Option<String>,
+    /// A JSON Schema that the answers' text must fit; a last answer that is no object ends the run with 1
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output_schema: Option<PathBuf>,
     /// Write metrics as Prometheus text into a file, or serve them at ADDRESS:PORT/metrics (:PORT on loopback)
     #[arg(long, value_name = "FILE|ADDR")]
     pub(crate) metrics: Option<String>,

@@ -4,6 +4,8 @@
 mod ask;
 mod wish;
 
+pub(super) use wish::{is_object, schema};
+
 use std::{path::Path, process::ExitCode};
 
 use protocol::{Inference, Part, StopReason, ToolSpec, Usage};

@@ -5,6 +5,7 @@ use std::{io::IsTerminal as _, path::Path, process::ExitCode, sync::Arc};
 use protocol::TurnReason;
 use serde_json::json;
 use supervisor_core::Entry;
+use supervisor_providers::Wish;
 use supervisor_record::{Places, Record, SessionLock};
 
 use super::{
@@ -29,6 +30,19 @@ struct After<'a> {
     apply: bool,
     patch: Option<&'a Path>,
     format: Format,
+    /// The last answer must be an object.
+    formed: bool,
+}
+
+/// Asks for answers that fit a schema, where one is given.
+fn form(models: &mut models::Chosen, schema: Option<&Path>) -> Result<bool, Failure> {
+    let Some(path) = schema else { return Ok(false) };
+    let schema = super::providers::schema("--output-schema", path)?;
+    models.providers.set_wish(Wish {
+        schema: Some(schema),
+        attachments: Vec::new(),
+    });
+    Ok(true)
 }
 
 /// `provost run`
@@ -53,7 +67,8 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         script: script.as_deref(),
         done: 0,
     };
-    let models = models::choose(&asked, (&setup.policy, setup.mode), &keys, &places)?;
+    let mut models = models::choose(&asked, (&setup.policy, setup.mode), &keys, &places)?;
+    let formed = form(&mut models, args.output_schema.as_deref())?;
     let session = session_id()?;
     let heads = args.audit_head.as_deref().map(Heads::open).transpose()?;
     let _telemetry = Telemetry::start(&keys, args.metrics.as_deref())?;
@@ -96,6 +111,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         apply: args.apply,
         patch: args.patch.as_deref(),
         format: args.output,
+        formed,
     };
     finish(ran, &after)
 }
@@ -155,7 +171,8 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         script: saved.script.as_deref(),
         done,
     };
-    let models = models::again(&asked, &saved, &keys, &places)?;
+    let mut models = models::again(&asked, &saved, &keys, &places)?;
+    let formed = form(&mut models, args.output_schema.as_deref())?;
     let worker = supervisor_sandbox::find_worker().map_err(|error| refused(&error))?;
     let mut place = Place::with(
         places.clone(),
@@ -198,6 +215,7 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         apply: args.apply,
         patch: args.patch.as_deref(),
         format: args.output,
+        formed,
     };
     finish(ran, &after)
 }
@@ -354,6 +372,11 @@ fn finish(ran: Ran, after: &After<'_>) -> Result<ExitCode, Failure> {
         }
     }
     reviewed?;
+    if after.formed && end.outcome == "done" && !super::providers::is_object(&text) {
+        let why = "the last answer is no JSON object, which --output-schema asks for";
+        return Err(Failure::new(exit::ENDED, why)
+            .help("ask again: provost resume SESSION \"…\" --output-schema FILE"));
+    }
     Ok(ExitCode::from(exit::of_outcome(end.outcome, terminated)))
 }
 
