@@ -237,7 +237,8 @@ impl Providers {
             max_output,
             window,
             quirks: speech.quirks,
-            wish: Some(&self.wish),
+            // Number 0 is the classifier's question, whose answer has a form of its own.
+            wish: (infer.request.id != 0).then_some(&self.wish),
         };
         let base = row.address(&speech).map_err(client)?;
         let outgoing = speech

@@ -213,15 +213,19 @@ pub(super) fn class(error: &Upstream) -> Option<Class> {
     {
         return Some(Class::RateLimit);
     }
-    if said(&[
-        "invalid_request",
-        "not_found",
-        "request_too_large",
-        "invalid_prompt",
-        "invalid_argument",
-        "validationexception",
-        "resourcenotfound",
-    ]) || code(&["base_2013"])
+    // Under 403 it is the caller who is not let in, whatever the request is called.
+    let forbidden = status == 403;
+    if !forbidden
+        && said(&[
+            "invalid_request",
+            "not_found",
+            "request_too_large",
+            "invalid_prompt",
+            "invalid_argument",
+            "validationexception",
+            "resourcenotfound",
+        ])
+        || code(&["base_2013"])
     {
         return Some(Class::Client);
     }
@@ -507,6 +511,11 @@ mod tests {
                 Class::Refusal,
             ),
             (404, json!({"error": "model 'x' not found"}), Class::Client),
+            (
+                403,
+                json!({"error": {"code": "forbidden", "message": "Forbidden", "type": "invalid_request_error"}}),
+                Class::Authentication,
+            ),
             (
                 400,
                 json!({"success": false, "errors": [{"code": 5021, "message": "AiError: The estimated number of \

@@ -126,7 +126,8 @@ impl Room {
 /// Nothing at all means an empty object, except where the output limit cut the answer: there it is a
 /// call whose arguments never came.
 pub(crate) fn input(text: &str, cut: bool) -> (serde_json::Value, bool) {
-    let nothing = text.trim().is_empty() || text.trim() == "{}";
+    // Some models write `null` for a tool without arguments.
+    let nothing = matches!(text.trim(), "" | "{}" | "null");
     if nothing && !cut {
         return (serde_json::Value::Object(serde_json::Map::new()), true);
     }
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn an_input_that_is_no_object_is_marked_and_never_empty_by_mistake() {
         let empty = serde_json::json!({});
-        for nothing in ["", " \n", "{}"] {
+        for nothing in ["", " \n", "{}", "null"] {
             assert_eq!(input(nothing, false), (empty.clone(), true));
             assert!(!input(nothing, true).1, "a cut call has no arguments");
         }

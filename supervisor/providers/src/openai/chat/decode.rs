@@ -69,6 +69,9 @@ struct Choice<'a> {
     error: Option<&'a RawValue>,
     #[serde(default)]
     finish_reason: Option<Value>,
+    /// A broker's word for what the model's own host said: its own can hide that the limit cut a call.
+    #[serde(default)]
+    native_finish_reason: Option<Value>,
     #[serde(default)]
     usage: Option<Value>,
 }
@@ -209,7 +212,15 @@ impl Answer {
                 self.delta(delta, on_text)?;
             }
             if let Some(Value::String(reason)) = choice.finish_reason {
-                self.ends(&reason)?;
+                let native = choice.native_finish_reason.as_ref().and_then(Value::as_str);
+                let cut = native.is_some_and(|native| {
+                    matches!(
+                        native,
+                        "length" | "max_tokens" | "max_output_tokens" | "MAX_TOKENS"
+                    )
+                });
+                let hidden = cut && matches!(reason.as_str(), "stop" | "tool_calls");
+                self.ends(if hidden { "length" } else { &reason })?;
             }
         }
         Ok(seen)

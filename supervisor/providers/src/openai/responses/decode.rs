@@ -315,7 +315,7 @@ impl Answer {
         let reason = response.incomplete_details.as_ref();
         let reason = reason.and_then(|details| details.get("reason")?.as_str());
         self.stop = Some(match (status, reason) {
-            ("completed", _) => StopReason::End,
+            ("completed" | "complete", _) => StopReason::End,
             ("incomplete", Some("max_output_tokens" | "max_tokens")) => StopReason::Length,
             ("incomplete", Some("content_filter")) => StopReason::Filtered,
             ("incomplete", Some("steered" | "max_messages")) => StopReason::Continue,

@@ -346,3 +346,27 @@ fn a_document_is_an_answer_too() {
         );
     }
 }
+
+#[test]
+fn a_broker_that_calls_a_cut_call_whole_is_not_believed() {
+    let mut last = chunk(json!({}), Some("tool_calls"));
+    last["choices"][0]["native_finish_reason"] = json!("max_output_tokens");
+    let stream = sse(&[open(0, "a", "bash", "{\"command\": \"rm -rf /tm"), last]);
+    let answer = golden::whole(CHAT, &stream);
+    assert_eq!(answer.stop, StopReason::Length);
+    let calls = golden::calls(&answer);
+    assert!(
+        calls.len() == 1 && crate::dialect::is_invalid(&calls[0].2),
+        "{calls:?}"
+    );
+
+    let nothing = sse(&[
+        open(0, "a", "list", "null"),
+        chunk(json!({}), Some("tool_calls")),
+    ]);
+    let answer = golden::whole(CHAT, &nothing);
+    assert_eq!(
+        (answer.stop, golden::calls(&answer)[0].2.clone()),
+        (StopReason::Tool, json!({}))
+    );
+}
