@@ -353,19 +353,33 @@ fn settings(before: &Policy, after: &Policy, told: &mut Vec<Widening>) {
             tell("limits", key, word(old), word(new));
         }
     }
-    let (old, new) = (
-        a.limits.cost_usd.unwrap_or(f64::INFINITY),
-        b.limits.cost_usd.unwrap_or(f64::INFINITY),
-    );
-    if new > old {
-        let word = |number: f64| {
-            if number.is_finite() {
-                format!("{number}")
-            } else {
-                "no limit".to_owned()
+    let session = |limits: &crate::Limits| crate::Budget {
+        cost_usd: limits.cost_usd,
+        tokens: None,
+        calls: limits.calls,
+    };
+    for (name, old, new) in [
+        ("limits", session(&a.limits), session(&b.limits)),
+        ("limits.day", a.limits.day, b.limits.day),
+        ("limits.account", a.limits.account, b.limits.account),
+        ("limits.model_day", a.limits.model_day, b.limits.model_day),
+    ] {
+        let figure = |number: Option<u64>| number.map(|number| number as f64);
+        for (key, old, new) in [
+            ("cost_usd", old.cost_usd, new.cost_usd),
+            ("tokens", figure(old.tokens), figure(new.tokens)),
+            ("calls", figure(old.calls), figure(new.calls)),
+        ] {
+            if new.unwrap_or(f64::INFINITY) > old.unwrap_or(f64::INFINITY) {
+                let word = |number: Option<f64>| {
+                    number.map_or_else(|| "no limit".to_owned(), |number| format!("{number}"))
+                };
+                tell(name, key, word(old), word(new));
             }
-        };
-        tell("limits", "cost_usd", word(old), word(new));
+        }
+    }
+    if b.limits.unpriced && !a.limits.unpriced {
+        tell("limits", "unpriced", "false".to_owned(), "true".to_owned());
     }
     for database in &b.databases {
         match a.databases.iter().find(|old| old.name == database.name) {

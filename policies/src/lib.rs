@@ -32,8 +32,8 @@ pub use action::{Action, Facts, FileAccess, FileVerb, Malformed, Run};
 pub use mode::{Category, Granular, Mode, Switch};
 pub use path::{Place, ViewPath};
 pub use policy::{
-    Backend, CommandPattern, Confinement, Database, Examples, Filesystem, Layer, LayerName, Limits,
-    Models, Network, Policy, Rule, Settings, WorkspaceMode,
+    Backend, Budget, CommandPattern, Confinement, Database, Examples, Filesystem, Layer, LayerName,
+    Limits, Models, Network, Policy, Rule, Settings, WorkspaceMode,
 };
 pub use protected::protected;
 pub use verdict::{Decision, PartVerdict, Stage, Verdict};

@@ -210,6 +210,11 @@ impl Default for Limits {
             iterations: bounds::ITERATIONS,
             cost_usd: None,
             tokens: None,
+            calls: None,
+            day: Budget::default(),
+            account: Budget::default(),
+            model_day: Budget::default(),
+            unpriced: false,
         }
     }
 }
@@ -322,6 +327,33 @@ pub struct Limits {
     pub cost_usd: Option<f64>,
     /// Tokens of the session, if bounded.
     pub tokens: Option<u64>,
+    /// Model calls of the session, if bounded.
+    #[serde(default)]
+    pub calls: Option<u64>,
+    /// `[limits.day]`: what all sessions of the account may use between two midnights (UTC).
+    #[serde(default)]
+    pub day: Budget,
+    /// `[limits.account]`: what all sessions of the account may ever use.
+    #[serde(default)]
+    pub account: Budget,
+    /// `[limits.model_day]`: what they may use of any one model between two midnights.
+    #[serde(default)]
+    pub model_day: Budget,
+    /// Whether a model without a known price may be asked under a budget in money.
+    #[serde(default)]
+    pub unpriced: bool,
+}
+
+/// What may be used over some span.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+    /// Tokens, in and out.
+    pub tokens: Option<u64>,
+    /// Model calls.
+    pub calls: Option<u64>,
 }
 
 /// `[models]`.

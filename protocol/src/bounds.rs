@@ -167,6 +167,14 @@ bounds! {
     CONNECT_TIME: Duration = Duration::from_secs(10), "10 s", "name, handshake and a slow link";
     /// Time until a provider's first byte.
     FIRST_BYTE_TIME: Duration = Duration::from_secs(120), "120 s", "a long prompt is read before the first event";
+    /// Time until the first text, reasoning or call of an answer; pings are none.
+    FIRST_CONTENT_TIME: Duration = Duration::from_secs(900), "900 s", "a model that queues or thinks unseen; a row of providers.toml says less";
+    /// Window of the guard against slow streams.
+    SLOW_WINDOW: Duration = Duration::from_secs(600), "600 s", "a delta each five seconds is far above the least; a drip holds nobody for an hour";
+    /// Bytes of a stream that must come within the window.
+    SLOW_BYTES: u64 = KIB, "1 KiB", "two bytes a second: a ping each quarter of a minute is more";
+    /// Models of one route.
+    ROUTE: usize = 8, "8 models", "each may take its whole limit of time; nobody waits for a ninth";
     /// Silence within a provider's stream; any byte ends it.
     STREAM_IDLE: Duration = Duration::from_secs(300), "300 s", "long reasoning between two events; pings count";
     /// Time of one whole answer.
@@ -175,6 +183,10 @@ bounds! {
     ATTEMPTS: u32 = 3, "3 attempts", "a short outage passes; the loop above counts its own";
     /// Longest wait between two attempts, and the longest advice of a provider that is followed.
     RETRY_WAIT: Duration = Duration::from_secs(60), "60 s", "longer is told to the caller instead of slept through";
+    /// How long a model call waits for its turn under a rate of requests or tokens.
+    RATE_WAIT: Duration = Duration::from_secs(60), "60 s", "a rate is per minute: longer waits mean that it is too low for the work";
+    /// `[[budget]]` tables of one policy layer.
+    BUDGETS: usize = 32, "32 tables", "each is a sum over the record before each model call";
     /// Largest key file.
     KEY_FILE: u64 = 32 * KIB, "32 KiB", "a sign-in's tokens or a service account, sealed; a file that is no key is noticed";
     /// Largest file of another program that holds credentials.

@@ -47,7 +47,14 @@ pub(super) struct LimitsDraft {
     pub(super) iterations: Option<u32>,
     pub(super) cost_usd: Option<f64>,
     pub(super) tokens: Option<u64>,
+    pub(super) calls: Option<u64>,
+    pub(super) unpriced: Option<bool>,
+    /// Of a day, of the account, of one model on one day.
+    pub(super) spans: [crate::Budget; 3],
 }
+
+/// The tables of `[limits]` that are budgets over a span.
+pub(super) const SPANS: [&str; 3] = ["day", "account", "model_day"];
 
 const TOP: &[&str] = &[
     "version",
@@ -249,6 +256,11 @@ fn limits(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>) {
         "turns",
         "iterations",
         "cost_usd",
+        "calls",
+        "unpriced",
+        "day",
+        "account",
+        "model_day",
         "tokens",
     ];
     let Some(section) = top.table("limits", &known, faults) else {
@@ -315,9 +327,19 @@ fn limits(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>) {
         .count("processes", faults)
         .map(|number| number.value);
     draft.limits.tokens = section.count("tokens", faults).map(|number| number.value);
+    draft.limits.calls = section.count("calls", faults).map(|number| number.value);
+    draft.limits.unpriced = section.flag("unpriced", faults).map(|flag| flag.value);
     draft.limits.cost_usd = section
         .amount("cost_usd", faults)
         .map(|number| number.value);
+    for (name, budget) in SPANS.into_iter().zip(&mut draft.limits.spans) {
+        let Some(span) = section.table(name, &["cost_usd", "tokens", "calls"], faults) else {
+            continue;
+        };
+        budget.cost_usd = span.amount("cost_usd", faults).map(|number| number.value);
+        budget.tokens = span.count("tokens", faults).map(|number| number.value);
+        budget.calls = span.count("calls", faults).map(|number| number.value);
+    }
 }
 
 fn models(top: &Section<'_, '_>, draft: &mut Draft, faults: &mut Faults<'_>) {

@@ -10,7 +10,7 @@ use super::{
     section::{At, Span},
 };
 use crate::{
-    Backend, Database, Filesystem, LayerName, Limits, Mode, Models, Network, Settings,
+    Backend, Budget, Database, Filesystem, LayerName, Limits, Mode, Models, Network, Settings,
     WorkspaceMode, evaluate::host_contains,
 };
 
@@ -105,6 +105,17 @@ fn over(new: LimitsDraft, old: LimitsDraft) -> LimitsDraft {
         iterations: new.iterations.or(old.iterations),
         cost_usd: new.cost_usd.or(old.cost_usd),
         tokens: new.tokens.or(old.tokens),
+        calls: new.calls.or(old.calls),
+        unpriced: new.unpriced.or(old.unpriced),
+        spans: std::array::from_fn(|at| {
+            let budget = |draft: LimitsDraft| draft.spans.get(at).copied().unwrap_or_default();
+            let (new, old) = (budget(new), budget(old));
+            Budget {
+                cost_usd: new.cost_usd.or(old.cost_usd),
+                tokens: new.tokens.or(old.tokens),
+                calls: new.calls.or(old.calls),
+            }
+        }),
     }
 }
 
@@ -328,19 +339,30 @@ fn tightest(
     inner.fold(outer.reduce(Mode::meet).unwrap_or(base), Mode::meet)
 }
 
+/// The least word of all layers, with the default where no outer one says anything.
+fn least<T: PartialOrd + Copy>(
+    pick: impl Fn(&LimitsDraft) -> Option<T>,
+    (outer, inner): (&[LimitsDraft], &[LimitsDraft]),
+    base: Option<T>,
+) -> Option<T> {
+    let lower = |a: T, b: T| if b < a { b } else { a };
+    let said = outer.iter().filter_map(&pick).reduce(lower).or(base);
+    said.into_iter()
+        .chain(inner.iter().filter_map(&pick))
+        .reduce(lower)
+}
+
+/// The least of each figure of a budget.
+fn budget(all: (&[LimitsDraft], &[LimitsDraft]), span: impl Fn(&LimitsDraft) -> Budget) -> Budget {
+    Budget {
+        cost_usd: least(|word| span(word).cost_usd, all, None),
+        tokens: least(|word| span(word).tokens, all, None),
+        calls: least(|word| span(word).calls, all, None),
+    }
+}
+
 /// The least of what was said; the default where no outer layer said anything.
 fn limits(outer: &[LimitsDraft], inner: &[LimitsDraft]) -> Limits {
-    fn least<T: PartialOrd + Copy>(
-        pick: fn(&LimitsDraft) -> Option<T>,
-        (outer, inner): (&[LimitsDraft], &[LimitsDraft]),
-        base: Option<T>,
-    ) -> Option<T> {
-        let lower = |a: T, b: T| if b < a { b } else { a };
-        let said = outer.iter().filter_map(pick).reduce(lower).or(base);
-        said.into_iter()
-            .chain(inner.iter().filter_map(pick))
-            .reduce(lower)
-    }
     let all = (outer, inner);
     let base = Limits::default();
     Limits {
@@ -356,6 +378,28 @@ fn limits(outer: &[LimitsDraft], inner: &[LimitsDraft]) -> Limits {
             .unwrap_or(base.iterations),
         cost_usd: least(|word| word.cost_usd, all, base.cost_usd),
         tokens: least(|word| word.tokens, all, base.tokens),
+        calls: least(|word| word.calls, all, base.calls),
+        // An inner layer cannot allow it; `false` is the lesser word.
+        unpriced: least(|word| word.unpriced, all, Some(base.unpriced)).unwrap_or(false),
+        day: budget(
+            all,
+            |&LimitsDraft {
+                 spans: [day, ..], ..
+             }| day,
+        ),
+        account: budget(
+            all,
+            |&LimitsDraft {
+                 spans: [_, account, _],
+                 ..
+             }| account,
+        ),
+        model_day: budget(
+            all,
+            |&LimitsDraft {
+                 spans: [.., model], ..
+             }| model,
+        ),
     }
 }
 

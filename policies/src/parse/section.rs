@@ -129,6 +129,18 @@ impl<'t, 's> Section<'t, 's> {
     }
 
     /// A list of strings; one string stands for a list of one.
+    pub(crate) fn flag(&self, key: &str, faults: &mut Faults<'_>) -> Option<At<bool>> {
+        let (_, value, span) = self.entry(key)?;
+        if let DeValue::Boolean(value) = value {
+            return Some(At {
+                value: *value,
+                span,
+            });
+        }
+        self.wrong(key, "true or false", &span, faults);
+        None
+    }
+
     pub(crate) fn texts(&self, key: &str, faults: &mut Faults<'_>) -> Option<Vec<At<String>>> {
         let (_, value, span) = self.entry(key)?;
         let items = match value {

@@ -5,8 +5,8 @@
 //! [`TRIALS`] trial permits: all of them must succeed for it to close, one failure opens it again.
 //!
 //! A permit is a lease: it comes back with a neutral outcome (a client error says nothing about the
-//! provider, a cancelled call neither) and, when its holder died, after [`LEASE_MS`]. Each change of
-//! state has its own generation, so what a call of an older state reports changes nothing.
+//! provider, a cancelled call neither) and, when its holder died and renews it no more, after
+//! [`LEASE_MS`]. Each change of state has its own generation, so what a call of an older state reports changes nothing.
 //! Time is passed in as milliseconds of the wall clock, because the state outlives the process.
 
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,9 @@ pub const FAILURES: u32 = 5;
 pub const OPEN_MS: u64 = 60_000;
 /// Trial calls of a half-open breaker, all of which must succeed.
 pub const TRIALS: usize = 3;
-/// After this many milliseconds a trial permit is taken back: far above any call's own limits, so
-/// that only the permit of a holder that died is concerned.
-pub const LEASE_MS: u64 = 2 * 3_600_000;
+/// After this many milliseconds without a word of its holder a trial permit is taken back. A holder
+/// that lives renews it ([`Breaker::renew`]), however long its call takes; one that died does not.
+pub const LEASE_MS: u64 = 30_000;
 
 /// The breaker of one provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +67,14 @@ struct Trial {
 pub struct Lease {
     generation: u64,
     trial: Option<u64>,
+}
+
+impl Lease {
+    /// Whether it is one of the few of a half-open breaker, to be renewed while its call runs.
+    #[must_use]
+    pub fn is_trial(&self) -> bool {
+        self.trial.is_some()
+    }
 }
 
 /// What a call says about its provider.
@@ -218,6 +226,17 @@ impl Breaker {
         }
     }
 
+    /// The holder of a trial permit lives: its deadline begins anew. One that has expired stays so.
+    pub fn renew(&mut self, lease: &Lease, now_ms: u64) {
+        if let State::HalfOpen { leased, .. } = &mut self.state
+            && lease.generation == self.generation
+            && let Some(trial) = leased.iter_mut().find(|t| Some(t.id) == lease.trial)
+            && now_ms.saturating_sub(trial.since_ms) < LEASE_MS
+        {
+            trial.since_ms = now_ms;
+        }
+    }
+
     fn enter(&mut self, state: State) {
         self.generation = self.generation.wrapping_add(1);
         self.state = state;
@@ -322,6 +341,28 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_that_renews_keeps_its_trial_and_one_that_expired_cannot() {
+        let mut breaker = opened();
+        let mut leases = trials(&mut breaker, 100_000);
+        let (slow, dead) = (leases.remove(0), leases.remove(0));
+        assert!(slow.is_trial());
+        breaker.renew(&slow, 100_000 + LEASE_MS - 1);
+        let _again = breaker.admit(100_000 + LEASE_MS).expect("the dead one's");
+        let _other = breaker
+            .admit(100_000 + LEASE_MS)
+            .expect("another dead one's");
+        assert!(
+            breaker.admit(100_000 + LEASE_MS).is_err(),
+            "the slow one has its own"
+        );
+        breaker.renew(&dead, 100_001 + LEASE_MS);
+        breaker.observe(dead, Outcome::Failure, 100_002 + LEASE_MS);
+        assert_eq!(breaker.phase(), Phase::HalfOpen, "it came too late");
+        breaker.observe(slow, Outcome::Failure, 100_003 + LEASE_MS);
+        assert_eq!(breaker.phase(), Phase::Open);
+    }
+
+    #[test]
     fn a_clock_set_back_keeps_nobody_out_for_longer_than_a_minute() {
         let mut breaker = Breaker::default();
         fail(&mut breaker, FAILURES, 10_000_000);
@@ -359,6 +400,7 @@ mod model {
         Admit,
         Observe(usize, Outcome),
         Drop(usize),
+        Renew(usize),
         Wait(u64),
     }
 
@@ -372,7 +414,8 @@ mod model {
             6 => Just(Move::Admit),
             6 => (0..8_usize, outcome).prop_map(|(at, outcome)| Move::Observe(at, outcome)),
             1 => (0..8_usize).prop_map(Move::Drop),
-            2 => prop_oneof![1..1_000_u64, Just(OPEN_MS - 1), Just(OPEN_MS), Just(LEASE_MS)]
+            2 => (0..8_usize).prop_map(Move::Renew),
+            2 => prop_oneof![1..1_000_u64, Just(OPEN_MS - 1), Just(OPEN_MS), Just(LEASE_MS / 2), Just(LEASE_MS)]
                 .prop_map(Move::Wait),
         ];
         proptest::collection::vec(one, 0..200)
@@ -416,6 +459,15 @@ mod model {
                 self.out.push((self.given, now));
             }
             Some((self.epoch, self.given))
+        }
+
+        fn renew(&mut self, (epoch, id): (usize, usize), now: u64) {
+            if epoch == self.epoch {
+                let mine = self.out.iter_mut().filter(|(other, _)| *other == id);
+                for (_, since) in mine.filter(|(_, since)| now - *since < LEASE_MS) {
+                    *since = now;
+                }
+            }
         }
 
         fn observe(&mut self, (epoch, id): (usize, usize), outcome: Outcome, now: u64) {
@@ -481,7 +533,12 @@ mod model {
                         reference.observe(permit, outcome, now);
                     }
                     Move::Drop(at) if at < held.len() => drop(held.remove(at)),
-                    Move::Observe(..) | Move::Drop(_) => {}
+                    Move::Renew(at) if at < held.len() => {
+                        let (lease, permit) = &held[at];
+                        breaker.renew(lease, now);
+                        reference.renew(*permit, now);
+                    }
+                    Move::Observe(..) | Move::Drop(_) | Move::Renew(_) => {}
                     Move::Wait(ms) => now += ms,
                 }
                 prop_assert_eq!(breaker.phase(), reference.phase);

@@ -2,12 +2,13 @@
 //! the others talk to the agent or to people, or end something, which needs no right.
 
 use protocol::{
-    CallId, CommandId, Digest, InferFailure, Inference, Reply, TurnEnd, call::EndedBy,
+    CallId, CommandId, Digest, InferFailure, Inference, Reply, TurnEnd, Usage, call::EndedBy,
     call::Outcome,
 };
 
 use crate::{
-    AskPerson, End, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand,
+    AskPerson, Attempt, End, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase,
+    RunCommand, breaker::Phase,
 };
 
 /// One thing to do.
@@ -87,8 +88,8 @@ pub enum EffectOutcome {
         id: u64,
         /// The answer or why there is none.
         result: Result<Box<Inference>, InferFailure>,
-        /// Its price in millionths of a US dollar, if known.
-        micro_usd: Option<u64>,
+        /// What it used.
+        bill: Bill,
     },
     /// The classifier's model answered, or failed to.
     Classified {
@@ -106,11 +107,38 @@ pub enum EffectOutcome {
         /// The text.
         text: String,
     },
+    /// One attempt of a model call failed; there may be more.
+    Tried {
+        /// The call's number.
+        id: u64,
+        /// The attempt.
+        attempt: Attempt,
+    },
+    /// A circuit breaker has changed its state.
+    Breaker {
+        /// Whose.
+        provider: String,
+        /// From which state.
+        from: Phase,
+        /// To which.
+        to: Phase,
+    },
     /// A background job has ended by itself.
     JobEnded {
         /// The job.
         command: CommandId,
     },
+}
+
+/// What a model call used, with attempts that broke off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bill {
+    /// Tokens.
+    pub usage: Usage,
+    /// Millionths of a US dollar; `None` if the price of something that was used is not known.
+    pub micro_usd: Option<u64>,
+    /// Whether some of it is an estimate.
+    pub estimated: bool,
 }
 
 /// A request for approval.
@@ -183,6 +211,8 @@ pub enum ViewEvent {
         /// Milliseconds.
         ms: u64,
     },
+    /// One attempt of a model call failed.
+    Tried(Attempt),
     /// A model call failed.
     InferFailed {
         /// Class.

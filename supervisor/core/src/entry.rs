@@ -6,6 +6,8 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::breaker::Phase;
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -54,6 +56,22 @@ pub enum Entry {
         /// Permit serial.
         permit: u64,
     },
+    /// One attempt of a model call failed.
+    InferTried {
+        /// The call's number.
+        id: u64,
+        /// The attempt.
+        attempt: Attempt,
+    },
+    /// A provider's circuit breaker changed its state by what this session's call met.
+    BreakerChanged {
+        /// Whose.
+        provider: String,
+        /// From which state.
+        from: Phase,
+        /// To which.
+        to: Phase,
+    },
     /// A model call ended.
     InferOutcome {
         /// Its number.
@@ -62,11 +80,14 @@ pub enum Entry {
         provider: String,
         /// Model.
         model: String,
-        /// Usage; empty on failure.
+        /// Usage, of attempts that broke off too; empty where nothing was answered.
         usage: Usage,
         /// Millionths of a US dollar; `None` if the price is not known.
         #[serde(default)]
         micro_usd: Option<u64>,
+        /// Whether usage and price are estimates: the call was cut before the provider told.
+        #[serde(default)]
+        estimated: bool,
         /// Error class, if it failed.
         error: Option<String>,
         /// Milliseconds.
@@ -235,6 +256,31 @@ pub enum Entry {
     },
 }
 
+/// An attempt of a model call that failed, and what comes of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Counted from 1 over the whole call.
+    pub number: u32,
+    /// Who was asked.
+    pub provider: String,
+    /// For which model.
+    pub model: String,
+    /// What kind of failure; `breaker_open` if the provider was not touched.
+    pub class: String,
+    /// Which limit of time was reached, if it was one: `connect`, `first_byte`, `first_content`,
+    /// `idle`, `slow`, `total`.
+    #[serde(default)]
+    pub limit: Option<String>,
+    /// For people.
+    pub message: String,
+    /// How long it took, in milliseconds.
+    pub ms: u64,
+    /// How long the next one waits, in milliseconds.
+    pub wait_ms: u64,
+    /// `PROVIDER/MODEL` of the next one; `None`: there is none, the call has failed.
+    pub next: Option<String>,
+}
+
 /// A file that a tool wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
@@ -254,6 +300,8 @@ impl Entry {
             Self::TurnBegan { .. } => "turn_began",
             Self::Message { .. } => "message",
             Self::InferIntent { .. } => "infer_intent",
+            Self::InferTried { .. } => "infer_tried",
+            Self::BreakerChanged { .. } => "breaker_changed",
             Self::InferOutcome { .. } => "infer_outcome",
             Self::Verdict { .. } => "verdict",
             Self::Refused { .. } => "refused",

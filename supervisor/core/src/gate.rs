@@ -400,10 +400,12 @@ pub(crate) fn pass_infer(
         session.config.provider.clone(),
         session.config.model.clone(),
     );
+    let fallbacks = session.config.fallbacks.clone();
     Ok(session.mint(Infer {
         request,
         provider,
         model,
+        fallbacks,
     }))
 }
 
@@ -424,6 +426,7 @@ pub(crate) fn pass_classify(
         request,
         provider,
         model,
+        fallbacks: Vec::new(),
     }))
 }
 
@@ -445,7 +448,7 @@ fn within_budget(session: &Session) -> Result<(), String> {
     }
     if let Some(bound) = limits.cost_usd {
         // Fail closed: what cannot be priced cannot be bounded.
-        if session.totals.unpriced > 0 {
+        if session.totals.unpriced > 0 && !limits.unpriced {
             return Err(
                 "the price of this model is not known, and the policy bounds the cost".to_owned(),
             );
@@ -457,6 +460,12 @@ fn within_budget(session: &Session) -> Result<(), String> {
                 "${spent:.4} are spent, the policy's bound is ${bound:.2}"
             ));
         }
+    }
+    if let Some(bound) = limits.calls.filter(|bound| session.totals.infers >= *bound) {
+        let made = session.totals.infers;
+        return Err(format!(
+            "{made} model calls are made, the policy's bound is {bound}"
+        ));
     }
     Ok(())
 }

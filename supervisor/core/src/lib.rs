@@ -9,6 +9,7 @@
 
 mod bench;
 pub mod breaker;
+pub mod budget;
 mod effect;
 mod entry;
 pub mod escape;
@@ -19,11 +20,11 @@ mod secret;
 mod session;
 mod step;
 
-pub use effect::{Effect, EffectOutcome, Question, QuestionAnswer, Scope, ViewEvent};
-pub use entry::{Certificate, Container, Entry, RightState, Written};
+pub use effect::{Bill, Effect, EffectOutcome, Question, QuestionAnswer, Scope, ViewEvent};
+pub use entry::{Attempt, Certificate, Container, Entry, RightState, Written};
 pub use mask::{MASKED, MaskStream, Masker};
 pub use permit::{
-    AskPerson, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand,
+    AskPerson, Infer, KillJob, ListTables, ModelName, Permit, PutFile, QueryDatabase, RunCommand,
 };
 pub use secret::Secret;
 pub use session::{Config, End, Message, Session, Totals};

@@ -62,6 +62,42 @@ pub struct Infer {
     pub provider: String,
     /// Model to ask for.
     pub model: String,
+    /// Whom to ask instead, in this order, while nothing of an answer has come; nobody else.
+    pub fallbacks: Vec<ModelName>,
+}
+
+/// A model by its provider.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelName {
+    /// The provider.
+    pub provider: String,
+    /// Its name for the model.
+    pub model: String,
+}
+
+impl std::fmt::Display for ModelName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+impl Infer {
+    /// Everybody who may be asked, in order.
+    pub fn route(&self) -> impl Iterator<Item = (&str, &str)> {
+        let first = (self.provider.as_str(), self.model.as_str());
+        let rest = self.fallbacks.iter();
+        std::iter::once(first).chain(rest.map(|next| (next.provider.as_str(), next.model.as_str())))
+    }
+}
+
+impl Permit<Infer> {
+    /// The same right with a lower output limit; a higher one is not given.
+    pub fn at_most(mut self, max_output: u32) -> Self {
+        let limit = &mut self.action.request.max_output;
+        *limit = max_output.min(*limit);
+        self
+    }
 }
 
 /// A command to run.

@@ -8,7 +8,7 @@ use protocol::{
     phase::Phase,
 };
 
-use crate::{EffectOutcome, Entry, QuestionAnswer, Tick, bench::Bench};
+use crate::{EffectOutcome, Entry, ModelName, QuestionAnswer, Tick, bench::Bench};
 
 /// What a session is started with; never changes.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub struct Config {
     pub model: String,
     /// Provider and model that answer an ask in mode `auto`; `None` answers none.
     pub classifier: Option<(String, String)>,
+    /// The rest of the route.
+    pub fallbacks: Vec<ModelName>,
     /// 32 random bytes, hex: nonces of questions are derived from it.
     pub seed: String,
 }
@@ -149,6 +151,8 @@ pub(crate) struct Judging {
 pub(crate) struct PendingInfer {
     pub(crate) id: u64,
     pub(crate) since: Tick,
+    /// Who was asked last.
+    pub(crate) asked: ModelName,
 }
 
 /// A session.
@@ -264,7 +268,7 @@ impl Session {
                 } => {
                     self.totals.usage = self.totals.usage.plus(*usage);
                     self.totals.infers += 1;
-                    if error.is_none() {
+                    if error.is_none() || *usage != Usage::default() {
                         self.totals.pay(*micro_usd);
                     }
                 }
@@ -284,6 +288,8 @@ impl Session {
                 | Entry::Started { .. }
                 | Entry::TurnBegan { .. }
                 | Entry::Message { .. }
+                | Entry::InferTried { .. }
+                | Entry::BreakerChanged { .. }
                 | Entry::Answered { .. }
                 | Entry::Outcome { .. }
                 | Entry::Unknown { .. }

@@ -100,6 +100,7 @@ fn config(interactive: bool) -> Config {
         provider: "script".into(),
         model: "x".into(),
         classifier: Some(("script".into(), "judge".into())),
+        fallbacks: Vec::new(),
         seed: "00".repeat(32),
     }
 }
@@ -490,7 +491,14 @@ fn ask_model(play: &mut Play, id: u64, micro_usd: Option<u64>) -> bool {
     play.take(Message::Effect(EffectOutcome::Infer {
         id,
         result: Ok(Box::new(answer)),
-        micro_usd,
+        bill: supervisor_core::Bill {
+            usage: Usage {
+                output: Some(10),
+                ..Usage::default()
+            },
+            micro_usd,
+            estimated: false,
+        },
     }));
     true
 }

@@ -177,6 +177,13 @@ impl Config {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_limits(&mut self, provider: &str, limits: crate::RowLimits) {
+        if let Some(row) = self.rows.get_mut(provider) {
+            row.limits = limits;
+        }
+    }
+
     /// A provider's row.
     #[must_use]
     pub fn row(&self, provider: &str) -> Option<&Row> {

@@ -1,5 +1,7 @@
 //! Why a model call failed: one closed list of classes, and one sentence that holds no key.
 
+use crate::Limit;
+
 /// What kind of failure, by what the caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -68,8 +70,12 @@ pub struct InferError {
     /// The provider took the request and sent no byte of an answer: asking it again only multiplies the
     /// wait, another one may be quicker.
     pub silent: bool,
-    /// Attempts that were made; 0 if the provider was not touched.
+    /// Attempts that were made; 0 if no provider was touched.
     pub attempts: u32,
+    /// Which limit of time was reached, if it was one.
+    pub limit: Option<Limit>,
+    /// The last provider was not asked at all: its breaker is open.
+    pub untouched: bool,
 }
 
 impl InferError {
@@ -81,6 +87,8 @@ impl InferError {
             retry_after_ms: None,
             silent: false,
             attempts: 0,
+            limit: None,
+            untouched: false,
         }
     }
 

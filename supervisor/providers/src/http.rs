@@ -16,31 +16,9 @@ use reqwest::{
 };
 use supervisor_core::{Masker, Secret};
 
-use crate::{Class, InferError, auth::Proof, classify::Hints, config, failure::one_line};
-
-/// How long each part of a call may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Name, connection and TLS.
-    pub connect: Duration,
-    /// From the request to the first byte of the answer's body.
-    pub first_byte: Duration,
-    /// Between two pieces of the body.
-    pub idle: Duration,
-    /// The whole call.
-    pub total: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connect: bounds::CONNECT_TIME,
-            first_byte: bounds::FIRST_BYTE_TIME,
-            idle: bounds::STREAM_IDLE,
-            total: bounds::ANSWER_TIME,
-        }
-    }
-}
+use crate::{
+    Class, InferError, Limit, Limits, auth::Proof, classify::Hints, config, failure::one_line,
+};
 
 /// Why there is no answer, or no more of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +29,10 @@ pub(crate) enum HttpFault {
     ConnectTime(Duration),
     #[error("no byte of an answer within {} s", .0.as_secs_f32())]
     FirstByte(Duration),
+    #[error("no content of an answer within {} s", .0.as_secs_f32())]
+    FirstContent(Duration),
+    #[error("less than {bytes} bytes of an answer within {} s", .window.as_secs_f32())]
+    Slow { bytes: u64, window: Duration },
     #[error("the answer fell silent for {} s", .0.as_secs_f32())]
     Idle(Duration),
     #[error("the answer was not whole within {} s", .0.as_secs_f32())]
@@ -77,6 +59,8 @@ impl HttpFault {
             Self::Connect { .. }
             | Self::ConnectTime(_)
             | Self::FirstByte(_)
+            | Self::FirstContent(_)
+            | Self::Slow { .. }
             | Self::Idle(_)
             | Self::Total(_)
             | Self::Broken { .. } => Class::Network,
@@ -85,10 +69,29 @@ impl HttpFault {
         }
     }
 
+    fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::ConnectTime(_) => Some(Limit::Connect),
+            Self::FirstByte(_) => Some(Limit::FirstByte),
+            Self::FirstContent(_) => Some(Limit::FirstContent),
+            Self::Idle(_) => Some(Limit::Idle),
+            Self::Slow { .. } => Some(Limit::Slow),
+            Self::Total(_) => Some(Limit::Total),
+            Self::Connect { .. }
+            | Self::Broken { .. }
+            | Self::Key
+            | Self::Header
+            | Self::Address
+            | Self::Packed(_)
+            | Self::Setup { .. } => None,
+        }
+    }
+
     pub(crate) fn failure(&self, provider: &str, masker: &Masker) -> InferError {
         let words = masker.mask_pieces(&format!("{provider}: {self}"));
         let mut failure = InferError::new(self.class(), one_line(&words, 400));
         failure.silent = matches!(self, Self::FirstByte(_));
+        failure.limit = self.limit();
         failure
     }
 }
@@ -157,6 +160,10 @@ pub(crate) struct Answer {
     limits: Limits,
     began: Instant,
     first: bool,
+    /// Whether content has come: who decodes says so.
+    pub(crate) content: bool,
+    /// Since when the guard against slow streams counts, and what came since then.
+    window: (Instant, u64),
 }
 
 impl Http {
@@ -165,6 +172,11 @@ impl Http {
             limits,
             ..Self::default()
         }
+    }
+
+    /// The general limits.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
     }
 
     fn client(&self, url: &Url, near: bool) -> Result<&Client, HttpFault> {
@@ -257,7 +269,7 @@ impl Http {
     }
 
     /// Sends a call and waits for the head of its answer.
-    pub(crate) async fn post(&self, post: Post<'_>) -> Result<Answer, HttpFault> {
+    pub(crate) async fn post(&self, post: Post<'_>, limits: Limits) -> Result<Answer, HttpFault> {
         let began = Instant::now();
         let url = Url::parse(post.url).map_err(|_| HttpFault::Address)?;
         let client = self.client(&url, false)?;
@@ -273,9 +285,9 @@ impl Http {
             headers.insert(name, sensitive(&secret)?);
         }
         let sent = client.post(url).headers(headers).body(post.body).send();
-        let wait = self.limits.connect.saturating_add(self.limits.first_byte);
-        let response = match tokio::time::timeout(wait.min(self.limits.total), sent).await {
-            Err(_) => return Err(HttpFault::FirstByte(self.limits.first_byte)),
+        let wait = limits.connect.saturating_add(limits.first_byte);
+        let response = match tokio::time::timeout(wait.min(limits.total), sent).await {
+            Err(_) => return Err(HttpFault::FirstByte(limits.first_byte)),
             Ok(Err(error)) => return Err(self.unsent(error)),
             Ok(Ok(response)) => response,
         };
@@ -303,9 +315,11 @@ impl Http {
                 .trim()
                 .to_owned(),
             response,
-            limits: self.limits,
+            limits,
             began,
             first: true,
+            content: false,
+            window: (Instant::now(), 0),
         })
     }
 
@@ -326,14 +340,24 @@ impl Http {
 impl Answer {
     /// The next piece of the body; `None` at its end.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, HttpFault> {
-        let left = self.limits.total.saturating_sub(self.began.elapsed());
+        let spent = self.began.elapsed();
+        let left = self.limits.total.saturating_sub(spent);
         let quiet = if self.first {
-            self.limits.first_byte.saturating_sub(self.began.elapsed())
+            self.limits.first_byte.saturating_sub(spent)
         } else {
             self.limits.idle
         };
-        match tokio::time::timeout(quiet.min(left), self.response.chunk()).await {
-            Err(_) if left < quiet => Err(HttpFault::Total(self.limits.total)),
+        let content = match self.content {
+            true => Duration::MAX,
+            false => self.limits.first_content.saturating_sub(spent),
+        };
+        if !self.first && content.is_zero() {
+            return Err(HttpFault::FirstContent(self.limits.first_content));
+        }
+        let wait = quiet.min(left).min(content);
+        match tokio::time::timeout(wait, self.response.chunk()).await {
+            Err(_) if left <= quiet.min(content) => Err(HttpFault::Total(self.limits.total)),
+            Err(_) if content < quiet => Err(HttpFault::FirstContent(self.limits.first_content)),
             Err(_) if self.first => Err(HttpFault::FirstByte(self.limits.first_byte)),
             Err(_) => Err(HttpFault::Idle(self.limits.idle)),
             Ok(Err(error)) => Err(HttpFault::Broken {
@@ -341,9 +365,30 @@ impl Answer {
             }),
             Ok(Ok(piece)) => {
                 self.first = false;
-                Ok(piece.map(|bytes| bytes.to_vec()))
+                let piece = piece.map(|bytes| bytes.to_vec());
+                if let Some(bytes) = &piece {
+                    self.pace(bytes.len())?;
+                }
+                Ok(piece)
             }
         }
+    }
+
+    /// Counts what came: a drip that is never silent for long holds a session for an hour otherwise.
+    fn pace(&mut self, bytes: usize) -> Result<(), HttpFault> {
+        let (since, counted) = &mut self.window;
+        *counted = counted.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        if since.elapsed() < self.limits.slow_window {
+            return Ok(());
+        }
+        if *counted < self.limits.slow_bytes {
+            return Err(HttpFault::Slow {
+                bytes: self.limits.slow_bytes,
+                window: self.limits.slow_window,
+            });
+        }
+        self.window = (Instant::now(), 0);
+        Ok(())
     }
 
     /// What there is of an error body, up to its bound; a body that breaks off is what it is.

@@ -2,8 +2,8 @@
 //!
 //! [`Providers::infer`] spends a `Permit<Infer>`: it finds the provider's row, asks its circuit
 //! breaker, encodes the request in the row's dialect, carries it (`http.rs` is the only file here that
-//! opens a connection or shows a key), decodes the stream, and retries what is worth it. Success is
-//! the dialect's terminal event, never the end of the body.
+//! opens a connection or shows a key), decodes the stream, tries again what is worth it, and goes along
+//! the route that the permit names. Success is the dialect's terminal event, never the end of the body.
 //!
 //! | part | pure | what for |
 //! | --- | --- | --- |
@@ -18,16 +18,20 @@
 //! What is absent: the record, budgets, the choice of the model, and anything read from a workspace.
 
 mod anthropic;
+mod attempt;
 mod auth;
 mod bedrock;
+mod breakers;
 mod classify;
 mod config;
 mod courier;
 pub mod dialect;
+mod estimate;
 mod failure;
 mod gemini;
 mod http;
 mod keys;
+mod limits;
 mod models;
 mod ollama;
 mod openai;
@@ -44,14 +48,15 @@ mod faults;
 mod tests;
 
 pub use auth::{Aws, Credential, Entra, Google, Issuer, Session, SignIn};
+pub use breakers::{BreakerChange, BreakerStore};
 pub use classify::Upstream;
 pub use config::{Config, ConfigFailure};
 pub use courier::{Courier, Undelivered};
-pub use dialect::{Attachment, Dialect, Kind, Wish};
+pub use dialect::{Attachment, Dialect, Kind, SoFar, Wish};
 pub use failure::{Class, InferError};
-pub use http::Limits;
 pub use keys::{KeyFailure, KeyFile, KeySource, Vault, check_key};
+pub use limits::{Limit, Limits, RowLimits};
 pub use models::{Model, Models, Price, Rates};
-pub use route::{BreakerChange, Counted, Providers};
+pub use route::{Counted, Heard, Lent, OnHeard, Providers};
 pub use row::{Auth, Route, Row, Speech};
 pub use script::{Script, ScriptFailure};

@@ -1,69 +1,95 @@
-//! One model call from permit to answer: row, breaker, attempts. Success is the terminal event.
+//! One model call from permit to answer: along the route, with its breakers and attempts. Success is
+//! the terminal event.
+//!
+//! From cheapest to most drastic: the same model again, the next of the route, the failure. Only what
+//! passes is tried again or elsewhere, and only while nothing has been forwarded: what was shown cannot
+//! be taken back here. Each model of a route gets the request encoded anew, for its limits and grammar.
 
 use std::{
-    borrow::Cow,
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    time::Instant,
 };
 
-use protocol::{Inference, Part};
-use supervisor_core::{
-    Infer, Masker, Permit,
-    breaker::{Breaker, Lease, Outcome, Phase},
-};
+use protocol::Inference;
+use supervisor_core::{Attempt, Infer, Permit, breaker::Breaker};
 
 use crate::{
-    Class, Config, Credential, Dialect, InferError, Limits, Row, Script, auth,
-    classify::{Hints, Upstream},
-    dialect::{self, Decode, StreamFault, Target, Wish},
-    http::{Answer, Http, Post},
+    BreakerChange, BreakerStore, Class, Config, Credential, InferError, Limits, Row, Script,
+    attempt::{Call, Piece},
+    breakers::{Held, Own},
+    dialect::{SoFar, Wish},
+    http::Http,
     retry::{self, Backoff},
-    script::Play,
 };
 
 mod count;
 
 pub use count::Counted;
 
-/// Changes of breakers that are kept until somebody asks for them.
-const CHANGES: usize = 256;
+/// What is heard of a call while it goes on.
+#[derive(Debug)]
+pub enum Heard<'a> {
+    /// Text as it streams; if the call fails after that, it is to be withdrawn.
+    Text(&'a str),
+    /// What has come so far of the attempt that runs, for a bill if it is cut.
+    SoFar {
+        /// Who answers.
+        provider: &'a str,
+        /// As which model.
+        model: &'a str,
+        /// What.
+        so_far: SoFar,
+    },
+    /// An attempt failed.
+    Tried(Attempt),
+    /// A breaker changed its state.
+    Breaker(BreakerChange),
+}
 
-/// Forwards text while it streams.
-type OnDelta<'a> = &'a mut (dyn FnMut(&str) + Send);
+/// Told what is heard.
+pub type OnHeard<'a> = &'a mut (dyn FnMut(Heard<'_>) + Send);
+
+/// Credentials that were lent for one call.
+#[derive(Debug, Default)]
+pub struct Lent<'a>(BTreeMap<String, &'a Credential>);
+
+impl<'a> Lent<'a> {
+    /// Nothing yet.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// And a provider's.
+    #[must_use]
+    pub fn and(mut self, provider: &str, credential: Option<&'a Credential>) -> Self {
+        if let Some(credential) = credential {
+            self.0.insert(provider.to_owned(), credential);
+        }
+        self
+    }
+
+    /// A provider's.
+    #[must_use]
+    pub fn get(&self, provider: &str) -> Option<&'a Credential> {
+        self.0.get(provider).copied()
+    }
+}
 
 /// The providers of this supervisor.
 #[derive(Debug)]
 pub struct Providers {
-    config: Config,
-    http: Arc<Http>,
+    pub(crate) config: Config,
+    pub(crate) http: Arc<Http>,
     backoff: Backoff,
-    script: Mutex<Option<Script>>,
-    breakers: Mutex<Breakers>,
-    wish: Wish,
-}
-
-/// A breaker has changed its state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BreakerChange {
-    /// Whose.
-    pub provider: String,
-    /// From which state.
-    pub from: Phase,
-    /// To which.
-    pub to: Phase,
-    /// When, in milliseconds since 1970.
-    pub at_ms: u64,
-}
-
-#[derive(Debug, Default)]
-struct Breakers {
-    by_provider: BTreeMap<String, Breaker>,
-    changes: VecDeque<BreakerChange>,
+    pub(crate) script: Mutex<Option<Script>>,
+    breakers: Arc<dyn BreakerStore>,
+    pub(crate) wish: Wish,
 }
 
 impl Providers {
-    /// Providers with the limits of the treaty.
+    /// Providers with the limits of the treaty and breakers of their own.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::with_limits(config, Limits::default())
@@ -77,9 +103,16 @@ impl Providers {
             http: Arc::new(Http::new(limits)),
             backoff: Backoff::default(),
             script: Mutex::new(None),
-            breakers: Mutex::default(),
+            breakers: Arc::new(Own::default()),
             wish: Wish::default(),
         }
+    }
+
+    /// The same, whose breakers stand elsewhere.
+    #[must_use]
+    pub fn sharing(mut self, breakers: Arc<dyn BreakerStore>) -> Self {
+        self.breakers = breakers;
+        self
     }
 
     /// The conversation that the `script` provider plays from now on.
@@ -98,268 +131,208 @@ impl Providers {
         &self.config
     }
 
-    /// Makes a permitted model call. Text goes to `on_delta` as it comes; if the call fails after
-    /// that, what was forwarded is to be withdrawn. Dropping the future cancels the call.
+    /// Makes a permitted model call, along its route. Dropping the future cancels the call.
     ///
     /// # Errors
-    /// [`InferError`] with its class; the message is masked and may be shown.
+    /// [`InferError`] of the last attempt, with its class; the message is masked and may be shown.
     pub async fn infer(
         &self,
         permit: Permit<Infer>,
-        credential: Option<&Credential>,
-        on_delta: OnDelta<'_>,
+        lent: &Lent<'_>,
+        on_heard: OnHeard<'_>,
     ) -> Result<Inference, InferError> {
-        self.infer_with(&permit.spend(), credential, on_delta).await
+        self.walk(&permit.spend(), lent, on_heard).await
     }
 
-    /// Makes a permitted model call once: no second attempt, and no breaker asked or told.
+    /// Makes a permitted model call once: no second attempt, no fallback, and no breaker asked or told.
     ///
     /// # Errors
     /// [`InferError`] with its class; the message is masked and may be shown.
     pub async fn infer_once(
         &self,
         permit: Permit<Infer>,
-        credential: Option<&Credential>,
-        on_delta: OnDelta<'_>,
+        lent: &Lent<'_>,
+        on_heard: OnHeard<'_>,
     ) -> Result<Inference, InferError> {
         let infer = permit.spend();
-        let Some(row) = self.config.row(&infer.provider) else {
-            let words = format!("no provider is named `{}`", infer.provider);
-            return Err(InferError::new(Class::Client, words));
+        let call = Call {
+            row: self.known(&infer.provider)?,
+            model: &infer.model,
+            request: &infer.request,
+            credential: lent.get(&infer.provider),
         };
-        let result = self.attempt(row, &infer, credential, on_delta).await;
-        result.map_err(|mut failure| {
+        let began = Instant::now();
+        let mut on_piece = |piece: Piece<'_>| hear(call, piece, on_heard);
+        let mut result = self.attempt(call, &mut on_piece).await;
+        if let Err(failure) = &mut result {
             failure.attempts = 1;
-            failure
+            on_heard(Heard::Tried(told(call, failure, 1, began, 0, None)));
+        }
+        result
+    }
+
+    fn known(&self, provider: &str) -> Result<&Row, InferError> {
+        self.config.row(provider).ok_or_else(|| {
+            let words = format!("no provider is named `{provider}`");
+            InferError::new(Class::Client, words)
         })
     }
 
-    /// The same call, once its permit is spent.
-    pub(crate) async fn infer_with(
+    /// The same call, once its permit is spent: from one model of the route to the next.
+    pub(crate) async fn walk(
         &self,
         infer: &Infer,
-        credential: Option<&Credential>,
-        on_delta: OnDelta<'_>,
+        lent: &Lent<'_>,
+        on_heard: OnHeard<'_>,
     ) -> Result<Inference, InferError> {
-        let Some(row) = self.config.row(&infer.provider) else {
-            let words = format!("no provider is named `{}`", infer.provider);
-            return Err(InferError::new(Class::Client, words));
-        };
+        let mut route = infer.route().peekable();
+        let mut made = 0;
+        while let Some((provider, model)) = route.next() {
+            let call = Call {
+                row: self.known(provider)?,
+                model,
+                request: &infer.request,
+                credential: lent.get(provider),
+            };
+            let next = route
+                .peek()
+                .map(|(provider, model)| format!("{provider}/{model}"));
+            match self.stay(call, next, made, on_heard).await {
+                Ok(answer) => return Ok(answer),
+                Err(Stayed::Over(failure)) => return Err(failure),
+                Err(Stayed::Next { attempts }) => made = attempts,
+            }
+        }
+        // The last model has no next one, so its failure has been returned.
+        Err(InferError::new(Class::Client, "the route names no model"))
+    }
+
+    /// Asks one model until it answers or is given up.
+    async fn stay(
+        &self,
+        call: Call<'_>,
+        next: Option<String>,
+        made: u32,
+        on_heard: OnHeard<'_>,
+    ) -> Result<Inference, Stayed> {
+        let provider = call.row.name.as_str();
         let mut last: Option<InferError> = None;
         let mut attempt = 0;
         loop {
-            let lease = match self.admit(&row.name) {
-                Ok(lease) => lease,
-                Err(mut open) => {
-                    open.attempts = attempt;
-                    if let Some(last) = last {
-                        open.message = format!("{}; last: {}", open.message, last.message);
-                    }
-                    return Err(open);
-                }
-            };
-            attempt += 1;
+            let began = Instant::now();
             let mut forwarded = false;
-            let mut forward = |text: &str| {
-                if !text.is_empty() {
-                    forwarded = true;
-                    on_delta(text);
+            let mut failure = {
+                let mut changed = |change| on_heard(Heard::Breaker(change));
+                match Held::take(&*self.breakers, provider, &mut changed) {
+                    Err(mut open) => {
+                        if let Some(last) = &last {
+                            open.message = format!("{}; last: {}", open.message, last.message);
+                        }
+                        open
+                    }
+                    Ok(lease) => {
+                        attempt += 1;
+                        let result = self.held(call, &lease, &mut forwarded, on_heard).await;
+                        lease.observe(&result, &mut |change| on_heard(Heard::Breaker(change)));
+                        match result {
+                            Ok(answer) => return Ok(answer),
+                            Err(failure) => failure,
+                        }
+                    }
                 }
             };
-            let result = self.attempt(row, infer, credential, &mut forward).await;
-            lease.observe(&result);
-            let mut failure = match result {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
-            };
-            failure.attempts = attempt;
-            let wait = retry::wait(&failure, attempt, forwarded, self.backoff, retry::chance());
+            failure.attempts = made + attempt;
+            // One that is silent or slow has cost its whole limit already: the next one is asked.
+            let late = failure.limit.is_some_and(crate::Limit::is_late) && next.is_some();
+            let chance = retry::chance();
+            let stays = !failure.untouched && !late;
+            let wait = stays
+                .then(|| retry::wait(&failure, attempt, forwarded, self.backoff, chance))
+                .flatten();
+            let again = wait.map(|_| format!("{provider}/{}", call.model));
+            let elsewhere = next
+                .as_ref()
+                .filter(|_| failure.class.retryable() && !forwarded);
+            let then = again.or_else(|| elsewhere.cloned());
+            let ms = wait.map_or(0, |wait| {
+                u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
+            });
+            let number = failure.attempts;
+            let tried = told(call, &failure, number, began, ms, then.clone());
+            on_heard(Heard::Tried(tried));
             let Some(wait) = wait else {
-                return Err(failure);
+                return Err(match then {
+                    Some(_) => Stayed::Next { attempts: number },
+                    None => Stayed::Over(failure),
+                });
             };
             last = Some(failure);
             tokio::time::sleep(wait).await;
         }
     }
 
-    async fn attempt(
+    /// One attempt under a lease, which is renewed as long as the attempt runs.
+    async fn held(
         &self,
-        row: &Row,
+        call: Call<'_>,
+        lease: &Held<'_>,
+        forwarded: &mut bool,
+        on_heard: OnHeard<'_>,
+    ) -> Result<Inference, InferError> {
+        let mut on_piece = |piece: Piece<'_>| {
+            if let Piece::Text(text) = piece {
+                *forwarded |= !text.is_empty();
+            }
+            hear(call, piece, on_heard);
+        };
+        let mut attempt = std::pin::pin!(self.attempt(call, &mut on_piece));
+        let Some(every) = lease.renewal() else {
+            return attempt.await;
+        };
+        loop {
+            if let Ok(result) = tokio::time::timeout(every, &mut attempt).await {
+                return result;
+            }
+            lease.renew();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn infer_with(
+        &self,
         infer: &Infer,
         credential: Option<&Credential>,
-        on_text: &mut (dyn FnMut(&str) + Send),
+        on_delta: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Inference, InferError> {
-        match row.dialect {
-            Dialect::Script => self.play(infer, on_text).await,
-            _ => self.ask(row, infer, credential, on_text).await,
-        }
-    }
-
-    async fn play(
-        &self,
-        infer: &Infer,
-        on_text: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Inference, InferError> {
-        let play = {
-            let mut script = lock(&self.script);
-            let Some(script) = script.as_mut() else {
-                let words = "the `script` provider has no conversation to play: pass --script FILE";
-                return Err(InferError::new(Class::Client, words));
-            };
-            script.play(&infer.request, &infer.model)
+        let lent = Lent::none().and(&infer.provider, credential);
+        let mut on_heard = |heard: Heard<'_>| {
+            if let Heard::Text(text) = heard {
+                on_delta(text);
+            }
         };
-        let Play { delay, deltas, end } = play;
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
-        }
-        for delta in deltas {
-            on_text(&delta);
-            // Lets a cancel or another effect in between two deltas.
-            tokio::task::yield_now().await;
-        }
-        end
+        self.walk(infer, &lent, &mut on_heard).await
     }
 
-    async fn ask(
-        &self,
-        row: &Row,
-        infer: &Infer,
-        credential: Option<&Credential>,
-        on_text: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Inference, InferError> {
-        let name = row.name.as_str();
-        let client = |words: String| InferError::new(Class::Client, words);
-        let (window, max_output) = self.config.models.limits(name, &infer.model);
-        let speech = row.speech(&infer.model);
-        let target = Target {
-            provider: name,
-            model: &infer.model,
-            max_output,
-            window,
-            quirks: speech.quirks,
-            // Number 0 is the classifier's question, whose answer has a form of its own.
-            wish: (infer.request.id != 0).then_some(&self.wish),
-        };
-        let base = row.address(&speech).map_err(client)?;
-        let outgoing = speech
-            .dialect
-            .encode(&infer.request, &target)
-            .map_err(|error| client(error.to_string()))?;
-        let decoder = speech.dialect.decoder(&target, &infer.request.messages);
-        let decoder = decoder.ok_or_else(|| client("this dialect has no wire".into()))?;
-        let url = row.url(&dialect::join(&base, &outgoing.path));
-        let mut renewed = false;
-        let (answer, masker) = loop {
-            let proof = auth::prove(row, credential, &self.http, &url, &outgoing).await?;
-            let masker = auth::masker(credential, &proof);
-            let own = row
-                .headers
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.as_str()));
-            let dialect = outgoing
-                .headers
-                .iter()
-                .map(|(name, value)| (*name, value.as_str()));
-            let post = Post {
-                url: &url,
-                accept: outgoing.accept,
-                headers: own.chain(dialect).collect(),
-                proof,
-                body: outgoing.body.clone(),
-            };
-            let answer = self.http.post(post).await;
-            let answer = answer.map_err(|fault| fault.failure(name, &masker))?;
-            if answer.status == 200 {
-                break (answer, masker);
+    /// The state of a provider's breaker, to show.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn breaker(&self, provider: &str) -> Result<Breaker, String> {
+        let mut found = Breaker::default();
+        self.breakers
+            .with(provider, &mut |breaker| found = breaker.clone())?;
+        Ok(found)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn restore_breaker(&self, provider: &str, state: Breaker) {
+        let mut state = Some(state);
+        let restored = self.breakers.with(provider, &mut |breaker| {
+            if let Some(state) = state.take() {
+                *breaker = state;
             }
-            let (status, hints) = (answer.status, answer.hints.clone());
-            let mut upstream = Upstream::read(Some(status), &answer.error_body().await);
-            if let (true, Some(kind)) = (upstream.kind.is_empty(), &hints.kind) {
-                upstream.kind = kind.split(':').next().unwrap_or_default().to_owned();
-            }
-            // A token that was taken back before its time: another one, once.
-            let stale = status == 401 || upstream.kind.starts_with("ExpiredToken");
-            if let Some(credential) = credential.filter(|c| stale && !renewed && c.is_renewable()) {
-                renewed = true;
-                credential.spoil().await;
-                continue;
-            }
-            return Err(upstream.failure(name, &masker, &hints, now_ms() / 1_000));
-        };
-        if answer.media.contains("html") {
-            let words = format!("{name} answered a web page, not a model: check base_url");
-            return Err(InferError::new(Class::Other, words));
-        }
-        let mut stream = masker.stream();
-        let mut forward = |text: &str| on_text(&stream.push(text));
-        let answer = read(name, decoder, answer, &masker, &mut forward).await?;
-        on_text(&stream.finish());
-        Ok(clean(answer, &masker))
-    }
-
-    fn admit(&self, provider: &str) -> Result<Held<'_>, InferError> {
-        let now = now_ms();
-        let admitted = self.with_breaker(provider, now, |breaker| breaker.admit(now));
-        match admitted {
-            Ok(lease) => Ok(Held {
-                providers: self,
-                provider: provider.to_owned(),
-                lease: Some(lease),
-            }),
-            Err(open) => {
-                let words =
-                    format!("{provider} has failed again and again and is left alone: {open}");
-                let mut failure = InferError::new(Class::Overload, words);
-                failure.retry_after_ms = Some(open.retry_after_ms);
-                Err(failure)
-            }
-        }
-    }
-
-    fn with_breaker<T>(
-        &self,
-        provider: &str,
-        at_ms: u64,
-        act: impl FnOnce(&mut Breaker) -> T,
-    ) -> T {
-        let mut breakers = lock(&self.breakers);
-        let Breakers {
-            by_provider,
-            changes,
-        } = &mut *breakers;
-        let breaker = by_provider.entry(provider.to_owned()).or_default();
-        let from = breaker.phase();
-        let result = act(breaker);
-        let to = breaker.phase();
-        if from != to {
-            changes.truncate(CHANGES - 1);
-            changes.push_front(BreakerChange {
-                provider: provider.to_owned(),
-                from,
-                to,
-                at_ms,
-            });
-        }
-        result
-    }
-
-    /// The state of every breaker that was used, to show and to record.
-    #[must_use]
-    pub fn breakers(&self) -> BTreeMap<String, Breaker> {
-        lock(&self.breakers).by_provider.clone()
-    }
-
-    /// Takes over the recorded state of a breaker.
-    pub fn restore_breaker(&self, provider: &str, breaker: Breaker) {
-        lock(&self.breakers)
-            .by_provider
-            .insert(provider.to_owned(), breaker);
-    }
-
-    /// What breakers did since the last time somebody asked, oldest first; of a flood the newest.
-    #[must_use]
-    pub fn take_breaker_changes(&self) -> Vec<BreakerChange> {
-        lock(&self.breakers).changes.drain(..).rev().collect()
+        });
+        assert_eq!(restored, Ok(()));
     }
 
     #[cfg(test)]
@@ -368,100 +341,52 @@ impl Providers {
     }
 }
 
-/// Reads an answer whose head was good, as a stream or as one document, whatever it calls itself.
-async fn read(
-    name: &str,
-    mut decoder: Box<dyn Decode>,
-    mut answer: Answer,
-    masker: &Masker,
-    forward: &mut (dyn FnMut(&str) + Send),
-) -> Result<Inference, InferError> {
-    let fault = |fault: StreamFault| stream_failure(name, masker, fault);
-    while let Some(piece) = answer.next().await.map_err(|f| f.failure(name, masker))? {
-        if decoder.push(&piece, forward).map_err(fault)? {
-            break;
-        }
-    }
-    decoder.finish(forward).map_err(fault)
+/// Why one model of a route has given no answer.
+enum Stayed {
+    /// The call has failed.
+    Over(InferError),
+    /// The next of the route is asked.
+    Next { attempts: u32 },
 }
 
-fn stream_failure(name: &str, masker: &Masker, fault: StreamFault) -> InferError {
-    match fault {
-        StreamFault::InBand(upstream) => upstream.failure(name, masker, &Hints::default(), 0),
-        StreamFault::Cut => InferError::new(
-            Class::Network,
-            format!("{name}: the answer broke off before its end"),
-        ),
-        StreamFault::Malformed(what) => InferError::new(
-            Class::Network,
-            format!("{name}: the answer is damaged: {what}"),
-        ),
-        StreamFault::TooLarge(what) => InferError::new(Class::Other, format!("{name}: {what}")),
+fn hear(call: Call<'_>, piece: Piece<'_>, on_heard: OnHeard<'_>) {
+    match piece {
+        Piece::Text("") => {}
+        Piece::Text(text) => on_heard(Heard::Text(text)),
+        Piece::SoFar(so_far) => on_heard(Heard::SoFar {
+            provider: &call.row.name,
+            model: call.model,
+            so_far,
+        }),
     }
 }
 
-/// A provider that echoes the key into an answer must not hand it to the worker that way.
-fn clean(mut answer: Inference, masker: &Masker) -> Inference {
-    let mask = |text: &mut String| {
-        if let Cow::Owned(masked) = masker.mask(text) {
-            *text = masked;
-        }
+fn told(
+    call: Call<'_>,
+    failure: &InferError,
+    number: u32,
+    began: Instant,
+    wait_ms: u64,
+    next: Option<String>,
+) -> Attempt {
+    let class = match failure.untouched {
+        true => "breaker_open",
+        false => failure.class.as_str(),
     };
-    for part in &mut answer.message.parts {
-        match part {
-            Part::Text { text } => mask(text),
-            Part::Reasoning { raw, .. } => mask(raw),
-            Part::ToolCall { input, name, .. } => {
-                mask(name);
-                masker.mask_value(input);
-            }
-            Part::ToolResult { content, .. } => mask(content),
-        }
-    }
-    answer
-}
-
-/// A lease that is given back whatever happens to its call.
-struct Held<'a> {
-    providers: &'a Providers,
-    provider: String,
-    lease: Option<Lease>,
-}
-
-impl Held<'_> {
-    fn observe(mut self, result: &Result<Inference, InferError>) {
-        let outcome = match result {
-            Ok(_) => Outcome::Success,
-            Err(failure) if failure.class.counts() => Outcome::Failure,
-            Err(_) => Outcome::Neutral,
-        };
-        self.settle(outcome);
-    }
-
-    fn settle(&mut self, outcome: Outcome) {
-        if let Some(lease) = self.lease.take() {
-            let now = now_ms();
-            self.providers
-                .with_breaker(&self.provider, now, |b| b.observe(lease, outcome, now));
-        }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.settle(Outcome::Neutral);
+    Attempt {
+        number,
+        provider: call.row.name.clone(),
+        model: call.model.to_owned(),
+        class: class.to_owned(),
+        limit: failure.limit.map(|limit| limit.as_str().to_owned()),
+        message: failure.message.clone(),
+        ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        wait_ms,
+        next,
     }
 }
 
 /// A poisoned lock only says that a panic happened elsewhere; the state behind it is whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Milliseconds since 1970: a breaker's state outlives the process, so it needs the wall clock.
-fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

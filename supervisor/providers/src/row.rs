@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Dialect,
+    Dialect, RowLimits,
     auth::Issuer,
     config::{ConfigFailure, is_loopback, row_failure},
     dialect::Quirks,
@@ -86,6 +86,8 @@ pub struct Row {
     pub query: BTreeMap<String, String>,
     /// In what it differs from its dialect.
     pub quirks: Quirks,
+    /// Its own limits of time.
+    pub limits: RowLimits,
     /// Models that are spoken to in another way; the first that fits counts.
     pub routes: Vec<Route>,
     /// Whom to sign in with, where it is not the provider's own service.
@@ -133,6 +135,7 @@ impl Row {
             headers: BTreeMap::new(),
             query: BTreeMap::new(),
             quirks: Quirks::default(),
+            limits: RowLimits::default(),
             routes: Vec::new(),
             sign_in: None,
         }
@@ -268,6 +271,8 @@ pub(crate) struct RowFile {
     query: BTreeMap<String, String>,
     #[serde(default)]
     quirks: toml::Table,
+    #[serde(default)]
+    limits: RowLimits,
     route: Option<Vec<RouteFile>>,
     sign_in: Option<Issuer>,
 }
@@ -314,6 +319,8 @@ pub(crate) fn merge(
     row.key_env = file.key_env.unwrap_or(row.key_env);
     row.key_optional = file.key_optional.unwrap_or(row.key_optional);
     row.quirks = quirks(&row.quirks, file.quirks).map_err(wrong)?;
+    file.limits.check().map_err(wrong)?;
+    row.limits = file.limits.merged(row.limits);
     for (header, value) in file.headers {
         check_header(&header, &value).map_err(wrong)?;
         row.headers.insert(header.to_lowercase(), value);

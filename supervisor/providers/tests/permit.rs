@@ -9,7 +9,7 @@ mod tests {
     };
     use protocol::{Hello, Message as Said, Request, SessionId, Welcome};
     use supervisor_core::{Config, Effect, Infer, Message, Permit, Session, Tick, step};
-    use supervisor_providers::{Config as Rows, Credential, Providers, Script, Vault};
+    use supervisor_providers::{Config as Rows, Credential, Heard, Providers, Script, Vault};
 
     const POLICY: &str = "version = 1\nname = \"test\"\nmode = \"never\"\n";
 
@@ -53,6 +53,7 @@ mod tests {
             provider: provider.into(),
             model: "m".into(),
             classifier: None,
+            fallbacks: Vec::new(),
             seed: "00".repeat(32),
         }
     }
@@ -90,9 +91,13 @@ mod tests {
     fn a_key_is_lent_for_the_provider_of_the_permit_and_for_no_other() {
         let mut vault = Vault::new();
         vault.put("anthropic", "sk-one".into()).expect("a key");
-        let lent = vault.lend(&permit("anthropic")).expect("lent");
-        assert!(matches!(lent, Credential::Key(key) if key.expose() == "sk-one"));
-        assert!(vault.lend(&permit("script")).is_none());
+        vault.put("openai", "sk-two".into()).expect("a key");
+        let permitted = permit("anthropic");
+        let lent = vault.lend(&permitted);
+        let key = lent.get("anthropic").expect("lent");
+        assert!(matches!(key, Credential::Key(key) if key.expose() == "sk-one"));
+        assert!(lent.get("openai").is_none(), "not in the route");
+        assert!(vault.lend(&permit("script")).get("anthropic").is_none());
     }
 
     #[tokio::test]
@@ -103,11 +108,14 @@ mod tests {
         providers.set_script(Script::parse("s", script).expect("a script"));
         let permit = permit("script");
         let vault = Vault::new();
-        let secret = vault.lend(&permit);
+        let lent = vault.lend(&permit);
         let mut streamed = String::new();
-        let answer = providers
-            .infer(permit, secret, &mut |text| streamed.push_str(text))
-            .await;
+        let mut hear = |heard: Heard<'_>| {
+            if let Heard::Text(text) = heard {
+                streamed.push_str(text);
+            }
+        };
+        let answer = providers.infer(permit, &lent, &mut hear).await;
         assert_eq!(answer.expect("an answer").message.text(), "hi there");
         assert_eq!(streamed, "hi there");
     }

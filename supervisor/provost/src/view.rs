@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Instant};
 use protocol::CallId;
 use serde_json::json;
 use supervisor_core::{
-    Question, ViewEvent,
+    Attempt, Question, ViewEvent,
     escape::{cut, escape},
 };
 
@@ -41,6 +41,7 @@ pub(crate) struct View {
     midline: bool,
     open: BTreeMap<CallId, Open>,
     calls: Vec<CallLine>,
+    tried: Vec<serde_json::Value>,
     session: String,
 }
 
@@ -62,6 +63,7 @@ impl View {
             midline: false,
             open: BTreeMap::new(),
             calls: Vec::new(),
+            tried: Vec::new(),
             session: session.to_owned(),
         }
     }
@@ -69,6 +71,11 @@ impl View {
     /// The calls so far, for the summary.
     pub(crate) fn calls(&self) -> &[CallLine] {
         &self.calls
+    }
+
+    /// Attempts of model calls that failed, for the summary.
+    pub(crate) fn tried(&self) -> &[serde_json::Value] {
+        &self.tried
     }
 
     /// A line about the session itself (`session`, `certificate`, `workspace`). Paths and names in it
@@ -142,6 +149,9 @@ impl View {
                 };
                 self.open.insert(call.clone(), open);
             }
+            ViewEvent::Tried(attempt) if self.tried.len() < LISTED => {
+                self.tried.push(json!(attempt));
+            }
             ViewEvent::Progress { call, percent } => {
                 if let Some(open) = self.open.get_mut(call) {
                     open.percent = *percent;
@@ -177,6 +187,12 @@ impl View {
                 self.midline = !shown.ends_with('\n') && (self.midline || !shown.is_empty());
             }
             ViewEvent::Withdrawn => self.line("  (the answer was cut; asking again)"),
+            ViewEvent::Tried(attempt) => {
+                // The last one is told as the call's failure.
+                if let Some(text) = what_next(attempt) {
+                    self.line(&self.paint("33", &format!("  ↻ {text}")));
+                }
+            }
             ViewEvent::InferFailed { class, message } => {
                 let text = format!("  ✗ model: {class}: {message}");
                 self.line(&self.paint("31", &text));
@@ -261,6 +277,7 @@ impl View {
                 "inferred",
                 json!({ "input": input, "output": output, "ms": ms }),
             ),
+            ViewEvent::Tried(attempt) => ("tried", json!(attempt)),
             ViewEvent::InferFailed { class, message } => (
                 "infer_failed",
                 json!({ "class": class, "message": message }),
@@ -348,6 +365,22 @@ impl View {
             text.to_owned()
         }
     }
+}
+
+/// A failed attempt and what comes after it, for people; `None` if nothing does.
+pub(crate) fn what_next(attempt: &Attempt) -> Option<String> {
+    let next = attempt.next.as_deref()?;
+    let same = next.split_once('/') == Some((&attempt.provider, &attempt.model));
+    let then = match (same, attempt.wait_ms) {
+        (true, 0) => "asking again".to_owned(),
+        (true, ms) => format!("asking again in {}", time(ms)),
+        (false, _) => format!("asking {next} instead"),
+    };
+    let text = format!(
+        "{}/{}: {}: {} · {then}",
+        attempt.provider, attempt.model, attempt.class, attempt.message
+    );
+    Some(escape(&cut(&text, 400), false))
 }
 
 /// Milliseconds for people.

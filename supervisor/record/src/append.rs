@@ -6,6 +6,7 @@ use protocol::{SessionId, bounds};
 use rusqlite::{ErrorCode, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use supervisor_core::Entry;
 
+use crate::money::release;
 use crate::schema::{from_db, is_busy, to_db};
 use crate::{Checkpoint, Places, Record, chain, checkpoint, sign::Key};
 
@@ -232,26 +233,32 @@ fn settle(tx: &Transaction<'_>, id: i64, entry: &Entry, now_ms: u64) -> rusqlite
             again.execute([id])?;
         }
         Entry::InferOutcome {
+            id: infer,
             provider,
             model,
             usage,
+            micro_usd,
+            estimated,
             error,
             ms,
-            ..
         } => {
+            release(tx, id, *infer)?;
             let (by, failed) = ((provider.as_str(), model.as_str()), error.is_some());
-            used(tx, id, now_ms, by, failed, *ms, usage)?;
+            let bill = (usage, *micro_usd, *estimated);
+            used(tx, id, now_ms, by, failed, *ms, bill)?;
         }
         Entry::Classified {
             by,
             permit: Some(_),
             usage,
+            micro_usd,
             ms,
             ..
         } => {
             let by = by.split_once('/').unwrap_or((by.as_str(), ""));
             let failed = usage.is_none();
-            used(tx, id, now_ms, by, failed, *ms, &usage.unwrap_or_default())?;
+            let usage = usage.unwrap_or_default();
+            used(tx, id, now_ms, by, failed, *ms, (&usage, *micro_usd, false))?;
         }
         Entry::Certificate(_)
         | Entry::Classified { .. }
@@ -269,6 +276,8 @@ fn settle(tx: &Transaction<'_>, id: i64, entry: &Entry, now_ms: u64) -> rusqlite
         | Entry::Unknown { .. }
         | Entry::Transition(_)
         | Entry::TurnEnded(_)
+        | Entry::InferTried { .. }
+        | Entry::BreakerChanged { .. }
         | Entry::Fault { .. }
         | Entry::Left { .. }
         | Entry::Notice { .. }
@@ -285,13 +294,13 @@ fn used(
     (provider, model): (&str, &str),
     failed: bool,
     ms: u64,
-    usage: &protocol::Usage,
+    (usage, micro_usd, estimated): (&protocol::Usage, Option<u64>, bool),
 ) -> rusqlite::Result<()> {
     let figure = |figure: Option<u64>| figure.map(to_db);
     let mut used = tx.prepare_cached(
         "INSERT INTO usage (session, time_ms, provider, model, failed, ms, input_uncached,
-            cache_read, cache_write, output, reasoning)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            cache_read, cache_write, output, reasoning, micro_usd, estimated)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?;
     used.execute(params![
         id,
@@ -305,6 +314,8 @@ fn used(
         figure(usage.cache_write),
         figure(usage.output),
         figure(usage.reasoning),
+        figure(micro_usd),
+        i64::from(estimated),
     ])?;
     Ok(())
 }

@@ -143,6 +143,8 @@ impl History {
             | Entry::Intent { .. }
             | Entry::Outcome { .. }
             | Entry::Transition(_)
+            | Entry::InferTried { .. }
+            | Entry::BreakerChanged { .. }
             | Entry::Fault { .. }
             | Entry::Left { .. } => {}
         }

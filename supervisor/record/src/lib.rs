@@ -18,12 +18,14 @@
 
 mod append;
 mod blobs;
+mod breakers;
 mod chain;
 mod checkpoint;
 mod export;
 mod fault;
 mod history;
 mod lock;
+mod money;
 mod orphan;
 mod places;
 mod read;
@@ -41,10 +43,11 @@ pub use export::{ExportError, Exported, ExportedRecord, verify_export};
 pub use fault::{AuditFault, FaultKind};
 pub use history::{Begun, History, history};
 pub use lock::{LockError, SessionLock};
+pub use money::{Holding, Spent};
 pub use orphan::{Orphan, OrphanError};
 pub use places::{PlaceError, Places};
 pub use read::{ReadError, SessionRow, Stored};
 pub use record::{NewSession, OpenError, Record};
 pub use sign::{KeyError, public_keys};
 pub use supervisor_core::{MASKED, MaskStream, Masker};
-pub use usage::UsageRow;
+pub use usage::{UsageBy, UsageRow};

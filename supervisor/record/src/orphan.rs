@@ -90,21 +90,24 @@ impl Record {
             .iter()
             .map(|call| Entry::Unknown { call: call.clone() })
             .collect();
-        entries.extend(
-            infers
-                .into_iter()
-                .map(|(id, (provider, model))| Entry::InferOutcome {
-                    id,
-                    provider,
-                    model,
-                    usage: Usage::default(),
-                    micro_usd: None,
-                    error: Some(
-                        "unknown: the supervisor died while the call was in flight".to_owned(),
-                    ),
-                    ms: 0,
-                }),
-        );
+        for (id, (provider, model)) in infers {
+            // What it held counts as spent: the provider may have answered and billed.
+            let held = self.held(&session, id)?;
+            let estimated = held.is_some();
+            let (usage, micro_usd) = held.map_or((Usage::default(), None), |(usage, micro_usd)| {
+                (usage, Some(micro_usd))
+            });
+            entries.push(Entry::InferOutcome {
+                id,
+                provider,
+                model,
+                usage,
+                micro_usd,
+                estimated,
+                error: Some("unknown: the supervisor died while the call was in flight".to_owned()),
+                ms: 0,
+            });
+        }
         let stored = if entries.is_empty() {
             stored
         } else {
@@ -157,6 +160,8 @@ pub(crate) fn in_flight<'a>(entries: impl Iterator<Item = &'a Entry>) -> InFligh
             | Entry::Answered { .. }
             | Entry::Transition(_)
             | Entry::TurnEnded(_)
+            | Entry::InferTried { .. }
+            | Entry::BreakerChanged { .. }
             | Entry::Fault { .. }
             | Entry::Left { .. }
             | Entry::Notice { .. }

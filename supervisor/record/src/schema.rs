@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use crate::{checkpoint, record::OpenError, sign::Key};
 
 /// Version of the tables; raised with each change that an older program would misread.
-pub(crate) const VERSION: i32 = 2;
+pub(crate) const VERSION: i32 = 3;
 
 /// "Prov": tells our file from another program's.
 const APPLICATION: i32 = 0x5072_6f76;
@@ -48,13 +48,29 @@ CREATE TABLE usage (
     id INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions(id),
     time_ms INTEGER NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
     failed INTEGER NOT NULL, ms INTEGER NOT NULL, input_uncached INTEGER, cache_read INTEGER,
-    cache_write INTEGER, output INTEGER, reasoning INTEGER
+    cache_write INTEGER, output INTEGER, reasoning INTEGER, micro_usd INTEGER,
+    estimated INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX usage_by_session ON usage (session);
 CREATE TABLE kept (
     session INTEGER NOT NULL REFERENCES sessions(id), digest TEXT NOT NULL, bytes INTEGER NOT NULL,
     PRIMARY KEY (session, digest)
 ) STRICT, WITHOUT ROWID;
+";
+
+// What came with the version that shares breakers and budgets.
+const SHARED: &str = "
+CREATE INDEX usage_by_time ON usage (time_ms);
+CREATE TABLE breakers (
+    provider TEXT PRIMARY KEY, state TEXT NOT NULL, changed_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE held (
+    session INTEGER NOT NULL REFERENCES sessions(id), infer INTEGER NOT NULL,
+    time_ms INTEGER NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
+    micro_usd INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    PRIMARY KEY (session, infer)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE rates (name TEXT PRIMARY KEY, nanos INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
 /// Opens the database, makes its tables if they are missing, and checks that it is ours.
@@ -174,6 +190,7 @@ fn attempt(path: &Path, key: &Key) -> Result<Connection, OpenError> {
     check(found)?;
     if found.2 == 0 {
         tx.execute_batch(TABLES).map_err(failed)?;
+        tx.execute_batch(SHARED).map_err(failed)?;
         tx.pragma_update(None, "application_id", APPLICATION)
             .map_err(failed)?;
         tx.pragma_update(None, "user_version", VERSION)
@@ -181,6 +198,16 @@ fn attempt(path: &Path, key: &Key) -> Result<Connection, OpenError> {
     }
     if found.1 == 1 {
         sign_what_stands(&tx, key).map_err(failed)?;
+        tx.pragma_update(None, "user_version", VERSION)
+            .map_err(failed)?;
+    }
+    if (1..3).contains(&found.1) {
+        tx.execute_batch(
+            "ALTER TABLE usage ADD COLUMN micro_usd INTEGER;
+             ALTER TABLE usage ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0;",
+        )
+        .map_err(failed)?;
+        tx.execute_batch(SHARED).map_err(failed)?;
         tx.pragma_update(None, "user_version", VERSION)
             .map_err(failed)?;
     }

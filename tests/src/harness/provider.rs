@@ -5,7 +5,10 @@ use std::{
     collections::VecDeque,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -22,6 +25,8 @@ pub enum Answer {
     Says(String),
     /// An answer that calls a tool.
     Calls(&'static str, Value),
+    /// The request is read, and nothing comes until the client leaves.
+    Silence,
 }
 
 /// What the provider was sent.
@@ -38,6 +43,7 @@ pub struct Sent {
 pub struct Provider {
     port: u16,
     sent: Arc<Mutex<Vec<Sent>>>,
+    left: Arc<AtomicUsize>,
 }
 
 impl Provider {
@@ -48,17 +54,34 @@ impl Provider {
         let port = must("an address", listener.local_addr()).port();
         let sent = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&sent);
+        let left = Arc::new(AtomicUsize::new(0));
+        let gone = Arc::clone(&left);
         std::thread::spawn(move || {
             let mut answers = VecDeque::from(answers);
             for stream in listener.incoming().flatten() {
                 let answer = answers.front().cloned();
+                if let Some(Answer::Silence) = answer {
+                    answers.pop_front();
+                    let (kept, gone) = (Arc::clone(&kept), Arc::clone(&gone));
+                    std::thread::spawn(move || {
+                        let _ = serve(stream, Some(Answer::Silence), &kept);
+                        gone.fetch_add(1, Ordering::SeqCst);
+                    });
+                    continue;
+                }
                 // A connection that breaks is the client's affair; the answer is then still due.
                 if serve(stream, answer, &kept).is_ok() {
                     answers.pop_front();
                 }
             }
         });
-        Self { port, sent }
+        Self { port, sent, left }
+    }
+
+    /// Silent connections that their clients have left.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.left.load(Ordering::SeqCst)
     }
 
     /// Its base URL.
@@ -108,6 +131,12 @@ fn serve(
     }
     let (status, kind, text) = match answer {
         None => (400, "application/json", error(400, "no answer is left")),
+        Some(Answer::Silence) => {
+            // Until the other end closes; a client that stays is a failed test, not a hang.
+            let mut stream = stream;
+            let _ = stream.read(&mut [0_u8; 1]);
+            return Ok(());
+        }
         Some(Answer::Error(status, message)) => {
             (status, "application/json", error(status, &message))
         }

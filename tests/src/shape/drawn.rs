@@ -101,6 +101,7 @@ pub struct Ceiling {
 pub const CEILINGS: &[Ceiling] = &[
     Ceiling {
         name: "protocol",
+        // Each bound is three lines of the table.
         lines: 2_900,
         unsafe_places: 0,
         direct: 4,
@@ -115,8 +116,9 @@ pub const CEILINGS: &[Ceiling] = &[
     },
     Ceiling {
         name: "supervisor-core",
-        // The last rise: the classifier's side of a session, plan mode, and modes that change.
-        lines: 4_400,
+        // The last rises: the classifier's side of a session, plan mode, and modes that change; routes
+        // and their attempts in the record, leases that are renewed, budgets.
+        lines: 5_200,
         unsafe_places: 0,
         direct: 4,
         reached: 50,

@@ -13,7 +13,7 @@ use protocol::{
 };
 
 use crate::{
-    Effect, End, Entry, Message, Session, Tick, ViewEvent,
+    Effect, End, Entry, Message, ModelName, Session, Tick, ViewEvent,
     escape::{cut, escape},
     gate,
     session::{NOTES_PER_TURN, Pending, PendingInfer, PendingState},
@@ -233,6 +233,10 @@ impl Turn {
                 self.session.infer = Some(PendingInfer {
                     id,
                     since: self.now,
+                    asked: ModelName {
+                        provider: permit.action().provider.clone(),
+                        model: permit.action().model.clone(),
+                    },
                 });
                 self.effects.push(Effect::Infer(permit));
             }

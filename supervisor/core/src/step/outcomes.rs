@@ -1,14 +1,14 @@
 //! What became of effects.
 
 use protocol::{
-    CallId, Digest, InferFailure, Reply,
+    CallId, Digest, InferFailure, Reply, Usage,
     call::{EndedBy, Outcome},
     phase::Phase,
 };
 
 use super::Turn;
 use crate::{
-    Effect, EffectOutcome, Entry, ViewEvent, Written,
+    Attempt, Bill, Effect, EffectOutcome, Entry, ModelName, ViewEvent, Written,
     escape::{cut, escape},
     session::PendingState,
 };
@@ -35,11 +35,7 @@ impl Turn {
             } => {
                 self.call_outcome(call, *outcome, before, spool);
             }
-            EffectOutcome::Infer {
-                id,
-                result,
-                micro_usd,
-            } => self.inferred(id, result, micro_usd),
+            EffectOutcome::Infer { id, result, bill } => self.inferred(id, result, bill),
             EffectOutcome::Classified {
                 permit,
                 result,
@@ -57,6 +53,17 @@ impl Turn {
                     self.effects
                         .push(Effect::Reply(Reply::Delta(protocol::Delta { id, text })));
                 }
+            }
+            EffectOutcome::Tried { id, attempt } => self.tried(id, attempt),
+            EffectOutcome::Breaker { provider, from, to } => {
+                let text = format!(
+                    "the circuit breaker of {provider} is {} now, it was {}",
+                    to.as_str(),
+                    from.as_str()
+                );
+                self.effects.push(Effect::View(ViewEvent::Notice(text)));
+                self.entries
+                    .push(Entry::BreakerChanged { provider, from, to });
             }
             EffectOutcome::JobEnded { command } => {
                 if let Some(running) = self.session.jobs.get_mut(&command) {
@@ -143,31 +150,51 @@ impl Turn {
         }));
     }
 
+    /// An attempt of the model call that runs has failed.
+    fn tried(&mut self, id: u64, mut attempt: Attempt) {
+        let Some(infer) = self.session.infer.as_mut().filter(|infer| infer.id == id) else {
+            return;
+        };
+        attempt.message = escape(&cut(&attempt.message, 700), false);
+        infer.asked = ModelName {
+            provider: attempt.provider.clone(),
+            model: attempt.model.clone(),
+        };
+        self.effects
+            .push(Effect::View(ViewEvent::Tried(attempt.clone())));
+        self.entries.push(Entry::InferTried { id, attempt });
+    }
+
     pub(super) fn inferred(
         &mut self,
         id: u64,
         result: Result<Box<protocol::Inference>, InferFailure>,
-        micro_usd: Option<u64>,
+        bill: Bill,
     ) {
         let Some(infer) = self.session.infer.take_if(|infer| infer.id == id) else {
             return;
         };
         let ms = self.now.0.saturating_sub(infer.since.0);
-        let (provider, model) = (
-            self.session.config.provider.clone(),
-            self.session.config.model.clone(),
-        );
+        let ModelName { provider, model } = infer.asked;
+        let Bill {
+            usage,
+            micro_usd,
+            estimated,
+        } = bill;
         self.session.totals.infers += 1;
+        self.session.totals.usage = self.session.totals.usage.plus(usage);
+        if result.is_ok() || usage != Usage::default() {
+            self.session.totals.pay(micro_usd);
+        }
         match result {
             Ok(answer) => {
-                self.session.totals.usage = self.session.totals.usage.plus(answer.usage);
-                self.session.totals.pay(micro_usd);
                 self.entries.push(Entry::InferOutcome {
                     id,
                     provider: answer.provider.clone(),
                     model: answer.model.clone(),
-                    usage: answer.usage,
+                    usage,
                     micro_usd,
+                    estimated,
                     error: None,
                     ms,
                 });
@@ -189,8 +216,9 @@ impl Turn {
                     id,
                     provider,
                     model,
-                    usage: protocol::Usage::default(),
-                    micro_usd: None,
+                    usage,
+                    micro_usd,
+                    estimated,
                     error: Some(failure.class.clone()),
                     ms,
                 });

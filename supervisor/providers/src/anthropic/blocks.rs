@@ -70,6 +70,11 @@ struct Change<'a> {
 }
 
 impl Blocks {
+    /// Bytes of content so far.
+    pub(super) fn used(&self) -> usize {
+        self.room.used()
+    }
+
     /// A block opens. `whole` says that it came in one piece, so that reasoning is kept as it stands.
     pub(super) fn start(
         &mut self,

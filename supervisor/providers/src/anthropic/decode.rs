@@ -13,7 +13,7 @@ use crate::{
         StreamFault, Target,
         answer::Who,
         lenient::place,
-        stream::{Framing, Grammar, OnText, Streamed},
+        stream::{Framing, Grammar, OnText, SoFar, Streamed},
     },
 };
 
@@ -143,6 +143,13 @@ impl Grammar for Answer {
             _ => {}
         }
         Ok(self.done)
+    }
+
+    fn so_far(&self) -> SoFar {
+        SoFar {
+            content: self.blocks.used(),
+            usage: self.usage,
+        }
     }
 
     fn finish(self) -> Result<Inference, StreamFault> {

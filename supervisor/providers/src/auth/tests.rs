@@ -667,6 +667,7 @@ async fn a_fetched_token_that_is_echoed_stays_outside() {
             },
             provider: "vertex".into(),
             model: "gemini-3-pro".into(),
+            fallbacks: Vec::new(),
         };
         let mut streamed = String::new();
         let answer = providers

@@ -15,7 +15,7 @@ use crate::{
     classify::{self, Upstream},
     dialect::{
         Decode, StreamFault, Target,
-        stream::{Grammar as _, OnText},
+        stream::{Grammar as _, OnText, SoFar},
     },
     openai::chat,
 };
@@ -127,6 +127,10 @@ impl Decode for Decoder {
             self.failed = Some(fault.clone());
         }
         taken
+    }
+
+    fn so_far(&self) -> SoFar {
+        self.answer.so_far()
     }
 
     fn finish(mut self: Box<Self>, on_text: OnText<'_>) -> Result<Inference, StreamFault> {
@@ -249,6 +253,22 @@ impl Answer {
             Some(_) => StreamFault::InBand(Upstream::read(None, body)),
             None => StreamFault::Malformed("the answer is a document of another dialect"),
         })
+    }
+
+    fn so_far(&self) -> SoFar {
+        let mut so_far = match self.grammar {
+            None => return SoFar::default(),
+            Some(Grammar::Converse) => self.converse.so_far(),
+            Some(Grammar::Messages) => self.messages.so_far(),
+            Some(Grammar::Plain) => self.plain.so_far(),
+            Some(Grammar::Chat) => self.chat.so_far(),
+        };
+        if let Some((input, output)) = self.metrics {
+            let usage = &mut so_far.usage;
+            usage.input_uncached = usage.input_uncached.or(input);
+            usage.output = usage.output.or(output);
+        }
+        so_far
     }
 
     fn finish(self) -> Result<Inference, StreamFault> {

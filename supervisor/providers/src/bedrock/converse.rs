@@ -9,7 +9,7 @@ use crate::dialect::{
     StreamFault, Target,
     answer::{PARTS, Piece, Room, Who},
     lenient::{or_default, place},
-    stream::OnText,
+    stream::{OnText, SoFar},
 };
 
 /// The answer as far as it came.
@@ -299,6 +299,14 @@ impl Answer {
             &mut self.usage.output,
             of(["outputTokens", "outputTokenCount"]),
         );
+    }
+
+    /// What has come so far.
+    pub(super) fn so_far(&self) -> SoFar {
+        SoFar {
+            content: self.room.used() + self.list.len(),
+            usage: self.usage,
+        }
     }
 
     /// The answer, or that it was cut.

@@ -7,7 +7,7 @@ use super::figure;
 use crate::dialect::{
     StreamFault, Target,
     answer::{Piece, Room, Who},
-    stream::OnText,
+    stream::{OnText, SoFar},
 };
 
 /// The answer as far as it came.
@@ -85,6 +85,14 @@ impl Answer {
             self.stop = Some(StopReason::Filtered);
         }
         Ok(())
+    }
+
+    /// What has come so far.
+    pub(super) fn so_far(&self) -> SoFar {
+        SoFar {
+            content: self.room.used(),
+            usage: self.usage,
+        }
     }
 
     /// The answer, or that it was cut.

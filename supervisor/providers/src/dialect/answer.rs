@@ -111,6 +111,11 @@ impl Who {
 pub(crate) struct Room(usize);
 
 impl Room {
+    /// Bytes so far.
+    pub(crate) fn used(self) -> usize {
+        self.0
+    }
+
     /// Counts more bytes.
     pub(crate) fn grow(&mut self, more: usize) -> Result<(), StreamFault> {
         self.0 = self.0.saturating_add(more);

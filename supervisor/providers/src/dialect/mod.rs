@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use answer::is_invalid;
 pub use quirks::{CallIds, OutputLimit, Quirks, Replay};
-pub use stream::{Decode, OnText, StreamFault};
+pub use stream::{Decode, OnText, SoFar, StreamFault};
 pub use wish::{Attachment, Kind, Wish};
 
 use crate::{

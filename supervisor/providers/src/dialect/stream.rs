@@ -1,6 +1,6 @@
 //! Bytes to events, whatever the chunking: server-sent events, lines of JSON, or one whole document.
 
-use protocol::{Inference, bounds};
+use protocol::{Inference, Usage, bounds};
 
 use crate::{
     classify::Upstream,
@@ -35,6 +35,15 @@ impl From<TooLong> for StreamFault {
     }
 }
 
+/// What has come of an answer that is not whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Bytes of content, whether they are forwarded or not: text, reasoning, calls.
+    pub content: usize,
+    /// What the provider has counted.
+    pub usage: Usage,
+}
+
 /// Decodes one answer.
 pub trait Decode: std::fmt::Debug + Send {
     /// Takes bytes in whatever pieces; text goes to `on_text` as it comes. True when the answer is
@@ -43,6 +52,9 @@ pub trait Decode: std::fmt::Debug + Send {
     /// # Errors
     /// [`StreamFault`]; the stream is dead then.
     fn push(&mut self, bytes: &[u8], on_text: OnText<'_>) -> Result<bool, StreamFault>;
+
+    /// What has come so far.
+    fn so_far(&self) -> SoFar;
 
     /// The answer, once the bytes are over (cleanly: a broken connection never comes here).
     ///
@@ -58,6 +70,9 @@ pub(crate) trait Grammar: std::fmt::Debug + Send {
 
     /// A whole answer in one document. Error documents are sorted out before by [`Streamed`].
     fn document(&mut self, body: &[u8], on_text: OnText<'_>) -> Result<(), StreamFault>;
+
+    /// What has come so far.
+    fn so_far(&self) -> SoFar;
 
     /// The answer, or [`StreamFault::Cut`] if its terminal event never came.
     fn finish(self) -> Result<Inference, StreamFault>;
@@ -194,6 +209,10 @@ impl<G: Grammar> Decode for Streamed<G> {
         Ok(self.done)
     }
 
+    fn so_far(&self) -> SoFar {
+        self.grammar.so_far()
+    }
+
     fn finish(mut self: Box<Self>, on_text: OnText<'_>) -> Result<Inference, StreamFault> {
         if let Some(fault) = self.failed {
             return Err(fault);
@@ -263,6 +282,9 @@ mod tests {
         fn document(&mut self, body: &[u8], on_text: OnText<'_>) -> Result<(), StreamFault> {
             on_text(&format!("whole {}", String::from_utf8_lossy(body)));
             Ok(())
+        }
+        fn so_far(&self) -> SoFar {
+            SoFar::default()
         }
         fn finish(self) -> Result<Inference, StreamFault> {
             Err(StreamFault::Cut)

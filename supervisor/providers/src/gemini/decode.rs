@@ -12,7 +12,7 @@ use crate::{
         StreamFault, Target,
         answer::Who,
         lenient::{count, place},
-        stream::{Framing, Grammar, OnText, Streamed},
+        stream::{Framing, Grammar, OnText, SoFar, Streamed},
     },
 };
 
@@ -113,6 +113,13 @@ impl Grammar for Answer {
             return Err(StreamFault::Malformed("the answer has no finish reason"));
         }
         Ok(())
+    }
+
+    fn so_far(&self) -> SoFar {
+        SoFar {
+            content: self.parts.used(),
+            usage: self.usage.canonical(),
+        }
     }
 
     fn finish(self) -> Result<Inference, StreamFault> {

@@ -78,6 +78,11 @@ enum Item {
 }
 
 impl Parts {
+    /// Bytes of content so far.
+    pub(super) fn used(&self) -> usize {
+        self.room.used()
+    }
+
     /// Takes one part.
     pub(super) fn push(&mut self, raw: &RawValue, on_text: OnText<'_>) -> Result<(), StreamFault> {
         self.room.grow(raw.get().len())?;

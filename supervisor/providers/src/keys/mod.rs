@@ -14,7 +14,7 @@ use supervisor_core::{Infer, Masker, Permit, Secret};
 
 pub use file::KeyFile;
 
-use crate::{Auth, Row, auth, auth::Credential};
+use crate::{Auth, Lent, Row, auth, auth::Credential};
 
 /// Longest key: real ones are half of that.
 const KEY: usize = 4 * 1024;
@@ -245,10 +245,13 @@ impl Vault {
         Ok(())
     }
 
-    /// Lends the credentials that a permitted call needs.
+    /// Lends the credentials that a permitted call needs: those of its route, and no others.
     #[must_use]
-    pub fn lend(&self, permit: &Permit<Infer>) -> Option<&Credential> {
-        self.keys.get(&permit.action().provider)
+    pub fn lend(&self, permit: &Permit<Infer>) -> Lent<'_> {
+        let providers = permit.action().route().map(|(provider, _)| provider);
+        providers.fold(Lent::none(), |lent, provider| {
+            lent.and(provider, self.keys.get(provider))
+        })
     }
 
     #[cfg(test)]

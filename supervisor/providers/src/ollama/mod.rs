@@ -14,7 +14,7 @@ use crate::{
         history::{self, Turn, WireIds},
         lenient::{count, or_default},
         segment,
-        stream::{Framing, Grammar, OnText, Streamed},
+        stream::{Framing, Grammar, OnText, SoFar, Streamed},
     },
 };
 
@@ -241,6 +241,13 @@ impl Grammar for Answer {
 
     fn document(&mut self, body: &[u8], on_text: OnText<'_>) -> Result<(), StreamFault> {
         self.event(body, on_text).map(|_| ())
+    }
+
+    fn so_far(&self) -> SoFar {
+        SoFar {
+            content: self.room.used(),
+            usage: self.usage,
+        }
     }
 
     fn finish(self) -> Result<Inference, StreamFault> {

@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 use supervisor_core::{Infer, Permit};
 
-use super::{Providers, now_ms};
+use super::Providers;
 use crate::{
     Class, Credential, Dialect, InferError, auth,
+    breakers::now_ms,
     classify::Upstream,
     dialect::{self, Outgoing, Target},
     http::Post,
@@ -83,7 +84,7 @@ impl Providers {
         };
         let answer = self
             .http
-            .post(post)
+            .post(post, row.limits.over(self.http.limits()))
             .await
             .map_err(|fault| fault.failure(name, &masker))?;
         let (status, hints) = (answer.status, answer.hints.clone());

@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Perform a task in a jail of its own
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Go on with a session that was cut, or say something more to one that ended
     Resume(ResumeArgs),
     /// Show what a session changed
@@ -42,6 +42,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SessionsCommand,
     },
+    /// Show what model calls used and cost
+    Usage(UsageArgs),
     /// Look at what live sessions ask
     Approvals {
         #[command(subcommand)]
@@ -139,6 +141,12 @@ pub(crate) struct RunArgs {
     /// The model, as PROVIDER/MODEL [default: the policy's route]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
+    /// Another model to ask while the ones before it cannot answer; may be given again, in order
+    #[arg(long, value_name = "PROVIDER/MODEL", requires = "model")]
+    pub(crate) fallback: Vec<String>,
+    /// The whole route in one word: models to ask, the first one first
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',', conflicts_with_all = ["model", "script"])]
+    pub(crate) route: Vec<String>,
     /// Play a conversation file instead of asking a model: no key, no network
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     pub(crate) script: Option<PathBuf>,
@@ -154,6 +162,9 @@ pub(crate) struct RunArgs {
     /// Wall time of the session (90s, 30m, 2h) [default: the policy's]
     #[arg(long, value_name = "T")]
     pub(crate) timeout: Option<String>,
+    /// What the session may cost, in US dollars; it then ends with exit 3 and everything kept
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<String>,
     /// Where questions go: this terminal, or people who answer with `provost approve`
     #[arg(long, value_enum, default_value = "terminal")]
     pub(crate) approvals: Approvals,
@@ -175,6 +186,9 @@ pub(crate) struct RunArgs {
 pub(crate) struct ResumeArgs {
     /// The session
     pub(crate) session: String,
+    /// What the whole session may cost, in US dollars [default: what it was started with]
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_cost: Option<String>,
     /// How results are written
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) output: Format,
@@ -314,7 +328,7 @@ pub(crate) enum ProvidersCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Make one call without a session: one attempt, no tool is run
+    /// Make one call without a session: one attempt (unless --retry or --route), no tool is run
     Call(CallArgs),
 }
 
@@ -322,14 +336,23 @@ pub(crate) enum ProvidersCommand {
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
     /// The provider
-    #[arg(long, value_name = "P")]
-    pub(crate) provider: String,
+    #[arg(
+        long,
+        value_name = "P",
+        required_unless_present = "route",
+        requires = "model"
+    )]
+    pub(crate) provider: Option<String>,
     /// Another address for it; one on this machine needs no key
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// The model
-    #[arg(long, value_name = "M")]
-    pub(crate) model: String,
+    #[arg(long, value_name = "M", requires = "provider")]
+    pub(crate) model: Option<String>,
+    /// Models to ask while the ones before cannot answer (after --provider and --model, if given), each
+    /// as PROVIDER/MODEL; with tries again and breakers as in a session
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    pub(crate) route: Vec<String>,
     /// The system prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
@@ -360,6 +383,38 @@ pub(crate) struct CallArgs {
     /// One object on standard output (docs/schema/call.json)
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `provost usage`
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// What is added up
+    #[arg(long, value_enum, default_value = "model")]
+    pub(crate) by: UsageWord,
+    /// One session alone, or `last`
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+    /// Since when: a day (2026-11-30, UTC) or a time back from now (90m, 24h, 7d)
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// One object on standard output (docs/schema/usage.json)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What usage is added up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UsageWord {
+    /// A row for each session
+    Session,
+    /// A row for each model
+    Model,
+    /// A row for each provider
+    Provider,
+    /// A row for each day, UTC
+    Day,
+    /// One row
+    Account,
 }
 
 /// `provost doctor`

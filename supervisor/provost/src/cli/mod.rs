@@ -17,6 +17,7 @@ mod selftest;
 mod sessions;
 mod tools;
 mod undo;
+mod usage;
 mod why;
 
 use std::process::ExitCode;
@@ -49,13 +50,14 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         }
     };
     match cli.command {
-        args::Command::Run(args) => run::run(args, keys),
+        args::Command::Run(args) => run::run(*args, keys),
         args::Command::Resume(args) => run::resume(args, keys),
         args::Command::Diff(args) => review::diff(&args),
         args::Command::Apply(args) => review::apply(&args),
         args::Command::Discard(args) => review::discard(&args),
         args::Command::Undo(args) => undo::undo(&args),
         args::Command::Sessions { command } => sessions::run(command),
+        args::Command::Usage(args) => usage::run(&args),
         args::Command::Approvals { command } => approvals::run(command),
         args::Command::Approve(args) => approvals::approve(&args),
         args::Command::Deny(args) => approvals::deny(&args),

@@ -197,6 +197,27 @@ fn of(entry: &Entry, kind: &str) -> Event {
                 format!("{provider}/{model}: {message}"),
             )
         }
+        Entry::InferTried { attempt, .. } => event(
+            API,
+            OTHER,
+            2,
+            1,
+            format!(
+                "{}/{}: attempt {}: {}",
+                attempt.provider, attempt.model, attempt.number, attempt.class
+            ),
+        ),
+        Entry::BreakerChanged { provider, from, to } => event(
+            LIFECYCLE,
+            OTHER,
+            0,
+            3,
+            format!(
+                "circuit breaker of {provider}: {} after {}",
+                to.as_str(),
+                from.as_str()
+            ),
+        ),
         Entry::Notice { text } => event(LIFECYCLE, OTHER, 0, 1, text.clone()),
         _ => event(LIFECYCLE, OTHER, 0, 1, kind.to_owned()),
     }

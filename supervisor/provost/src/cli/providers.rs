@@ -2,32 +2,45 @@
 //! without a session.
 
 mod ask;
+mod breaker;
+mod count;
+mod offer;
 mod wish;
 
 pub(super) use wish::{is_object, schema};
 
-use std::{path::Path, process::ExitCode};
+use std::process::ExitCode;
 
-use protocol::{Inference, Part, StopReason, ToolSpec, Usage};
-use serde::Deserialize;
+use protocol::{Inference, Part, Usage, bounds};
 use serde_json::{Value, json};
-use supervisor_core::escape::escape;
+use supervisor_core::{
+    ModelName,
+    breaker::{Breaker, Phase},
+    escape::escape,
+};
 use supervisor_providers::{
-    Config, InferError, KeyFailure, KeySource, Model, Row, Vault, Wish, dialect::is_invalid,
+    Config, Heard, InferError, KeyFailure, KeySource, Model, Row, Vault, Wish, dialect::is_invalid,
 };
 use supervisor_record::Places;
 
-use self::ask::Ask;
-use super::args::{CallArgs, ProvidersCommand};
+use self::{
+    ask::{Ask, Asked},
+    breaker::breakers,
+    count::{count, formed},
+    offer::tools,
+};
+use super::{
+    args::{CallArgs, ProvidersCommand},
+    models::named,
+};
 use crate::{
     exit::{CONFIG, ENDED, Failure, USAGE},
     harden::Keys,
-    input, output,
+    output,
     session::own_places,
+    view::what_next,
 };
 
-/// Longest file of tools.
-const TOOLS: u64 = 1024 * 1024;
 /// What `test` asks: as few tokens as an answer can have.
 const PROBE: &str = "Reply with the word OK.";
 /// The least that every dialect takes as a limit of output.
@@ -73,9 +86,17 @@ fn in_words(source: &KeySource) -> String {
 }
 
 fn list(config: &Config, keys: &Keys, places: &Places, json: bool) -> Result<ExitCode, Failure> {
+    let breakers = breakers(places)?;
+    let of = |row: &Row| {
+        breakers
+            .get(&row.name)
+            .map_or(Phase::Closed, Breaker::phase)
+    };
     let rows = config.rows().map(|row| (row, key(row, keys, places)));
     if json {
-        let rows: Vec<Value> = rows.map(|(row, key)| row_json(row, &key)).collect();
+        let rows: Vec<Value> = rows
+            .map(|(row, key)| row_json(row, &key, of(row)))
+            .collect();
         output::out(&format!("{}\n", json!({"v": 1, "providers": rows})));
         return Ok(ExitCode::SUCCESS);
     }
@@ -88,10 +109,14 @@ fn list(config: &Config, keys: &Keys, places: &Places, json: bool) -> Result<Exi
             Err(_) => "-",
         };
         output::out(&format!(
-            "{:<21} {:<17} {key:<4} {}\n",
+            "{:<21} {:<17} {key:<4} {}{}\n",
             row.name,
             row.dialect.as_str(),
-            row.base_url.as_deref().unwrap_or("-")
+            row.base_url.as_deref().unwrap_or("-"),
+            match of(row) {
+                Phase::Closed => String::new(),
+                phase => format!("  breaker {}", phase.as_str()),
+            }
         ));
     }
     output::err(
@@ -100,7 +125,7 @@ fn list(config: &Config, keys: &Keys, places: &Places, json: bool) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn row_json(row: &Row, key: &Result<KeySource, String>) -> Value {
+fn row_json(row: &Row, key: &Result<KeySource, String>, breaker: Phase) -> Value {
     let address = row.address(&row.speech(""));
     json!({
         "name": row.name,
@@ -109,6 +134,7 @@ fn row_json(row: &Row, key: &Result<KeySource, String>) -> Value {
         "auth": row.auth.as_str(),
         "key": key.as_ref().ok().map(in_words),
         "key_env": row.key_env,
+        "breaker": breaker.as_str(),
         "missing": address.as_ref().err().or(key.as_ref().err()),
     })
 }
@@ -130,6 +156,10 @@ fn show(
 ) -> Result<ExitCode, Failure> {
     let row = row(config, provider)?;
     let key = key(row, keys, places);
+    let breakers = breakers(places)?;
+    let phase = breakers
+        .get(&row.name)
+        .map_or(Phase::Closed, Breaker::phase);
     let models = config
         .models
         .iter()
@@ -141,7 +171,7 @@ fn show(
             .iter()
             .map(|route| json!({"models": route.models, "dialect": route.dialect.as_str()}))
             .collect();
-        let mut shown = row_json(row, &key);
+        let mut shown = row_json(row, &key, phase);
         if let Some(object) = shown.as_object_mut() {
             object.insert("v".into(), 1.into());
             object.insert("routes".into(), routes.into());
@@ -159,6 +189,7 @@ fn show(
             "key",
             key.map_or_else(|missing| missing, |source| in_words(&source)),
         ),
+        ("breaker", phase.as_str().to_owned()),
     ];
     for (name, value) in lines {
         output::out(&format!("{name:<9} {}\n", escape(&value, false)));
@@ -249,11 +280,13 @@ fn test(
             prompt: PROBE,
             tools: Vec::new(),
             max_output: PROBE_OUTPUT,
+            fallbacks: &[],
             retry: false,
             wish: Wish::default(),
         };
         let began = std::time::Instant::now();
-        let (answer, _) = ask.ask(config.clone(), keys, places, &mut |_| {})?;
+        let asked = ask.ask(config.clone(), keys, places, &mut |_| {})?;
+        let answer = asked.answer;
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         all &= answer.is_ok();
         if json {
@@ -302,15 +335,44 @@ fn call(
     keys: &Keys,
     places: &Places,
 ) -> Result<ExitCode, Failure> {
-    row(&config, &args.provider)?;
+    let first = match (&args.provider, &args.model) {
+        (Some(provider), Some(model)) => Some(ModelName {
+            provider: provider.clone(),
+            model: model.clone(),
+        }),
+        _ => None,
+    };
+    let rest = args.route.iter().map(|word| named(word));
+    let route: Vec<ModelName> = first
+        .into_iter()
+        .map(Ok)
+        .chain(rest)
+        .collect::<Result<_, Failure>>()?;
+    let Some((first, fallbacks)) = route.split_first() else {
+        return Err(Failure::new(
+            USAGE,
+            "no model: give --provider and --model, or --route",
+        ));
+    };
+    if route.len() > bounds::ROUTE {
+        let words = format!(
+            "a route of {} models, the bound is {}",
+            route.len(),
+            bounds::ROUTE
+        );
+        return Err(Failure::new(USAGE, words));
+    }
+    for name in &route {
+        row(&config, &name.provider)?;
+    }
     if let Some(url) = &args.base_url {
         config
-            .set_base_url(&args.provider, url)
+            .set_base_url(&first.provider, url)
             .map_err(|error| Failure::new(USAGE, error.to_string()))?;
     }
     let ask = Ask {
-        provider: &args.provider,
-        model: &args.model,
+        provider: &first.provider,
+        model: &first.model,
         system: args.system.as_deref().unwrap_or_default(),
         prompt: &args.prompt,
         tools: args
@@ -320,23 +382,37 @@ fn call(
             .transpose()?
             .unwrap_or_default(),
         max_output: args.max_output,
-        retry: args.retry,
+        fallbacks,
+        retry: args.retry || !args.route.is_empty(),
         wish: wish::wish(&args.image, &args.document, args.schema.as_deref())?,
     };
     if args.count {
         return count(&ask, config, keys, places, args.json);
     }
-    let mut show = |text: &str| {
-        if !args.json {
-            output::out(&escape(text, true));
+    let mut show = |heard: Heard<'_>| match heard {
+        Heard::Text(text) if !args.json => output::out(&escape(text, true)),
+        Heard::Tried(attempt) => {
+            if let Some(text) = what_next(&attempt) {
+                output::err(&format!("{text}\n"));
+            }
         }
+        Heard::Breaker(change) => {
+            let (from, to) = (change.from.as_str(), change.to.as_str());
+            output::err(&format!(
+                "the circuit breaker of {} is {to} now, it was {from}\n",
+                change.provider
+            ));
+        }
+        Heard::Text(_) | Heard::SoFar { .. } => {}
     };
-    let (answer, streamed) = ask.ask(config, keys, places, &mut show)?;
-    let answer = answer.and_then(|answer| formed(answer, args.schema.is_some()));
+    let mut asked = ask.ask(config, keys, places, &mut show)?;
+    asked.answer = asked
+        .answer
+        .and_then(|answer| formed(answer, args.schema.is_some()));
     if args.json {
-        output::out(&format!("{}\n", object(&answer, &streamed)));
+        output::out(&format!("{}\n", object(&asked)));
     }
-    match answer {
+    match asked.answer {
         Ok(answer) => {
             if !args.json {
                 output::out("\n");
@@ -354,86 +430,17 @@ fn call(
     }
 }
 
-/// An answer that was to be an object and is none is no answer; one that calls a tool is on its way.
-fn formed(answer: Inference, wanted: bool) -> Result<Inference, InferError> {
-    let is_over = answer.stop == StopReason::End;
-    if !wanted || !is_over || wish::is_object(&answer.message.text()) {
-        return Ok(answer);
-    }
-    let words = format!(
-        "{}: the answer is no JSON object, which --schema asks for",
-        answer.provider
-    );
-    Err(InferError::damaged(words))
-}
-
-/// `call --count`
-fn count(
-    ask: &Ask<'_>,
-    config: Config,
-    keys: &Keys,
-    places: &Places,
-    json: bool,
-) -> Result<ExitCode, Failure> {
-    let counted = ask.count(config, keys, places)?;
-    let counted = counted.map_err(|error| {
-        Failure::new(
-            ENDED,
-            format!("{}: {}", error.class.as_str(), error.message),
-        )
-    })?;
-    if json {
-        let object = json!({"v": 1, "input_tokens": counted.tokens, "estimate": counted.estimate});
-        output::out(&format!("{object}\n"));
-        return Ok(ExitCode::SUCCESS);
-    }
-    output::out(&match counted.estimate {
-        true => format!(
-            "about {} tokens (estimated from the bytes)\n",
-            counted.tokens
-        ),
-        false => format!("{} tokens (counted by {})\n", counted.tokens, ask.provider),
-    });
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A file of tools: a list, or an object with one, as `provost tools list --json` prints it.
-fn tools(path: &Path) -> Result<Vec<ToolSpec>, Failure> {
-    #[derive(Deserialize)]
-    struct One {
-        name: String,
-        #[serde(default)]
-        description: String,
-        input_schema: Value,
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum File {
-        List(Vec<One>),
-        Object { tools: Vec<One> },
-    }
-    let failed = |why: &str| Failure::new(USAGE, format!("--tools `{}`: {why}", path.display()));
-    let text = input::read(path, TOOLS, false).map_err(|why| failed(&why))?;
-    let text = text.ok_or_else(|| failed("there is no such file"))?;
-    let file = serde_json::from_str(&text).map_err(|_| {
-        failed("it is no JSON list of tools").help(
-            "each needs \"name\" and \"input_schema\", and may have \"description\"; see provost tools list --json",
-        )
-    })?;
-    let (File::List(list) | File::Object { tools: list }) = file;
-    let specs = list.into_iter().map(|one| ToolSpec {
-        name: one.name,
-        description: one.description,
-        input_schema: one.input_schema,
-    });
-    Ok(specs.collect())
-}
-
 /// The one object that `call --json` prints; see docs/schema/call.json.
-fn object(answer: &Result<Inference, InferError>, streamed: &str) -> Value {
+fn object(asked: &Asked) -> Value {
+    let Asked {
+        answer,
+        streamed,
+        tried,
+    } = asked;
     let none = Usage::default();
+    let by = answer.as_ref().ok();
     let (text, reasoning, calls, stop, usage) = match answer {
-        Err(_) => (streamed.to_owned(), false, Vec::new(), Value::Null, none),
+        Err(_) => (streamed.clone(), false, Vec::new(), Value::Null, none),
         Ok(answer) => {
             let thinks = |part: &Part| matches!(part, Part::Reasoning { .. });
             let calls = calls(answer);
@@ -461,6 +468,9 @@ fn object(answer: &Result<Inference, InferError>, streamed: &str) -> Value {
         "tool_calls": calls,
         "stop": stop,
         "usage": usage,
+        "provider": by.map(|answer| &answer.provider),
+        "model": by.map(|answer| &answer.model),
+        "tried": tried,
         "error": answer.as_ref().err().map(error_json),
     })
 }

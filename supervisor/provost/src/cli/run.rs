@@ -62,11 +62,15 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         .as_deref()
         .map(models::read_script)
         .transpose()?;
+    let named = args.model.iter().chain(&args.fallback).chain(&args.route);
     let asked = Asked {
-        model: args.model.as_deref(),
+        route: named.map(String::as_str).collect(),
         script: script.as_deref(),
         done: 0,
+        max_cost: None,
     };
+    let max_cost = args.max_cost.as_deref().map(dollars).transpose()?;
+    let asked = Asked { max_cost, ..asked };
     let mut models = models::choose(&asked, (&setup.policy, setup.mode), &keys, &places)?;
     let formed = form(&mut models, args.output_schema.as_deref())?;
     let session = session_id()?;
@@ -80,8 +84,10 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         setup,
         provider: models.provider,
         model: models.model,
+        fallbacks: models.fallbacks,
         script,
         wall,
+        max_cost,
         uid: None,
         hidden: Vec::new(),
         tools: Vec::new(),
@@ -94,6 +100,9 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         models.classifier.as_ref(),
         asking,
     );
+    for notice in &models.notices {
+        view.head("note", notice);
+    }
     let plan = Plan {
         saved: saved.clone(),
         task: Some(args.task),
@@ -135,7 +144,10 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         .take_over(lock, now_ms())
         .map_err(|error| refused(&error))?;
     let entries: Vec<Entry> = sessions::entries(&record, &id)?;
-    let saved = sessions::saved(&entries, &id)?;
+    let mut saved = sessions::saved(&entries, &id)?;
+    if let Some(cost) = &args.max_cost {
+        saved.max_cost = Some(dollars(cost)?);
+    }
     if !places.session_folder(&id).join("tree").is_dir() {
         return Err(Failure::new(
             exit::ENDED,
@@ -167,9 +179,10 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
     session::sweep_containers(&places, &saved.setup.policy.settings)?;
     let done = entries.iter().filter(answered).count();
     let asked = Asked {
-        model: None,
+        route: Vec::new(),
         script: saved.script.as_deref(),
         done,
+        max_cost: None,
     };
     let mut models = models::again(&asked, &saved, &keys, &places)?;
     let formed = form(&mut models, args.output_schema.as_deref())?;
@@ -218,6 +231,17 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         formed,
     };
     finish(ran, &after)
+}
+
+/// An amount of money as people write it.
+fn dollars(word: &str) -> Result<f64, Failure> {
+    let amount = word.strip_prefix('$').unwrap_or(word).parse::<f64>().ok();
+    amount
+        .filter(|usd| usd.is_finite() && *usd > 0.0 && *usd <= 1_000_000.0)
+        .ok_or_else(|| {
+            let words = format!("--max-cost: `{word}` is no amount of money");
+            Failure::new(exit::USAGE, words).help("write US dollars: --max-cost 2.50")
+        })
 }
 
 /// Ends what a supervisor that died has left: its jail died with it, its calls are told as unknown.
@@ -274,12 +298,14 @@ fn announce(
         AskedWhere::Operator => "questions wait for `provost approve`",
         AskedWhere::Nowhere => "no terminal: every question is denied at once",
     };
+    let mut route = format!("{}/{}", saved.provider, saved.model);
+    for next in &saved.fallbacks {
+        route.push_str(&format!(", then {next}"));
+    }
     let text = format!(
-        "{session} · policy {} · mode {}{judge} · {}/{} · {asking}",
+        "{session} · policy {} · mode {}{judge} · {route} · {asking}",
         saved.setup.policy.name,
         saved.setup.mode.as_str(),
-        saved.provider,
-        saved.model
     );
     view.head("session", &text);
 }
@@ -356,7 +382,8 @@ fn finish(ran: Ran, after: &After<'_>) -> Result<ExitCode, Failure> {
             let calls: Vec<_> = view.calls().iter().map(|call| json!(call)).collect();
             let body = json!({
                 "outcome": end.outcome, "reason": reason, "text": text, "calls": calls,
-                "refusals": totals.refusals, "usage": totals.usage, "certificate": certificate,
+                "refusals": totals.refusals, "usage": totals.usage, "tried": view.tried(),
+                "certificate": certificate,
             });
             if after.format == Format::Json {
                 let mut object = json!({ "v": 1, "session": session });

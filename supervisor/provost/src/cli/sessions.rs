@@ -187,6 +187,23 @@ fn told(entry: &Entry, transitions: bool) -> Option<String> {
         Entry::InferIntent {
             provider, model, ..
         } => format!("model asked  {}/{}", line(provider), line(model)),
+        Entry::InferTried { attempt, .. } => format!(
+            "model tried  {}/{} {}: {}{}",
+            line(&attempt.provider),
+            line(&attempt.model),
+            attempt.class,
+            line(&attempt.message),
+            match &attempt.next {
+                Some(next) => format!("; next {}", line(next)),
+                None => String::new(),
+            }
+        ),
+        Entry::BreakerChanged { provider, from, to } => format!(
+            "breaker      {}: {} after {}",
+            line(provider),
+            to.as_str(),
+            from.as_str()
+        ),
         Entry::InferOutcome {
             usage, error, ms, ..
         } => match error {

@@ -91,9 +91,10 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
     session::sweep_containers(&places, &setup.policy.settings)?;
     let script = script(tool, &input);
     let asked = Asked {
-        model: None,
+        route: Vec::new(),
         script: Some(&script),
         done: 0,
+        max_cost: None,
     };
     let models = models::choose(&asked, (&setup.policy, setup.mode), &keys, &places)?;
     let session = session_id()?;
@@ -103,8 +104,10 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         setup,
         provider: models.provider,
         model: models.model,
+        fallbacks: models.fallbacks,
         script: Some(script),
         wall,
+        max_cost: None,
         uid: None,
         hidden: Vec::new(),
         tools: Vec::new(),

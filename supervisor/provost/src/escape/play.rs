@@ -44,9 +44,10 @@ pub(super) fn play(
 ) -> Result<Played, Failure> {
     let script = conversation(attacks);
     let asked = crate::cli::Asked {
-        model: None,
+        route: Vec::new(),
         script: Some(&script),
         done: 0,
+        max_cost: None,
     };
     let models = crate::cli::choose(&asked, (&setup.policy, setup.mode), keys, places)?;
     let id = session_id()?;
@@ -55,8 +56,10 @@ pub(super) fn play(
         setup,
         provider: models.provider,
         model: models.model,
+        fallbacks: models.fallbacks,
         script: Some(script),
         wall: WALL,
+        max_cost: None,
         uid: None,
         hidden: Vec::new(),
         tools: Vec::new(),

@@ -46,7 +46,7 @@ impl Operator {
         inbox: Inbox,
     ) -> io::Result<Self> {
         let (path, handle) = folder(places)?;
-        let random = getrandom::u32().map_err(io::Error::other)?;
+        let random = getrandom::u32().map_err(|error| io::Error::other(error.to_string()))?;
         let name = fresh(session, random);
         // A listing takes a socket that refuses it for one that a death left, and between bind and
         // listen every socket does: it gets its name when it listens and has its mode.

@@ -14,9 +14,11 @@ mod links;
 mod models;
 mod open;
 mod place;
+mod purse;
 mod queries;
 pub(crate) mod review;
 pub(crate) mod setup;
+mod shared;
 mod shell;
 mod spans;
 mod stand;
@@ -34,7 +36,7 @@ use protocol::{
     jail::{JailSpec, Situation},
 };
 use serde::{Deserialize, Serialize};
-use supervisor_core::{Certificate, Config, Entry, Session, Tick};
+use supervisor_core::{Certificate, Config, Entry, ModelName, Session, Tick, budget::Budgets};
 use supervisor_providers::{Providers, Vault};
 use supervisor_record::History;
 use supervisor_sandbox::{Jail, command_environment};
@@ -49,6 +51,7 @@ pub(crate) use place::{
     Place, digest_of, explained_facts, open_record, own_places, random_hex, session_id,
     sweep_unentered,
 };
+pub(crate) use shared::SharedBreakers;
 pub(crate) use store::{Store, now_ms};
 use trial::refuse_if_broken;
 pub(crate) use trial::trial;
@@ -71,10 +74,16 @@ pub(crate) struct Saved {
     pub(crate) provider: String,
     /// Model.
     pub(crate) model: String,
+    /// The rest of the route.
+    #[serde(default)]
+    pub(crate) fallbacks: Vec<ModelName>,
     /// The conversation file of the script provider.
     pub(crate) script: Option<String>,
     /// Wall time in seconds.
     pub(crate) wall: u64,
+    /// What the session may cost by the command line, in US dollars.
+    #[serde(default)]
+    pub(crate) max_cost: Option<f64>,
     /// The user id that owns the session's tree, when the supervisor is root.
     pub(crate) uid: Option<u32>,
     /// Hidden paths that were left out of the copy, at most 100.
@@ -288,6 +297,7 @@ async fn run_inside(
         provider: saved.provider.clone(),
         model: saved.model.clone(),
         classifier: plan.classifier.clone(),
+        fallbacks: saved.fallbacks.clone(),
         seed: place::random_hex(32)?,
     };
     let mut frame = commands::Frame {
@@ -352,7 +362,18 @@ async fn run_inside(
         commands: commands.clone(),
         bounds: bounds.clone(),
         certificate: certificate.clone(),
-        models: models::Models::new(plan.providers, plan.vault, inbox.clone()),
+        models: models::Models::new(
+            plan.providers,
+            plan.vault,
+            purse::Purse {
+                store: store.clone(),
+                budgets: Budgets {
+                    limits: saved.setup.policy.settings.limits,
+                    max_cost: saved.max_cost,
+                },
+            },
+            inbox.clone(),
+        ),
         spans,
         wall: Duration::from_secs(saved.wall).saturating_sub(began.elapsed()),
         view: plan.view,

@@ -4,20 +4,24 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use protocol::InferFailure;
-use supervisor_core::{EffectOutcome, Infer, Message, Permit};
-use supervisor_providers::{Providers, Vault};
+use supervisor_core::{Bill, EffectOutcome, Infer, Message, Permit};
+use supervisor_providers::{Heard, Providers, Vault};
 use tokio::task::JoinHandle;
 
-use super::links::Inbox;
+use super::{
+    links::Inbox,
+    purse::{Meter, Purse},
+};
 
-/// The number of the call that runs, and its task.
-type Running = (u64, JoinHandle<()>);
+/// The number of the call that runs, what it has used, and its task.
+type Running = (u64, Meter, JoinHandle<()>);
 
 /// The provider side of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Models {
     providers: Rc<Providers>,
     vault: Rc<Vault>,
+    purse: Purse,
     inbox: Inbox,
     running: Rc<RefCell<Option<Running>>>,
     /// Questions to the classifier, by their permits.
@@ -25,11 +29,12 @@ pub(crate) struct Models {
 }
 
 impl Models {
-    /// With its providers and the vault.
-    pub(crate) fn new(providers: Providers, vault: Vault, inbox: Inbox) -> Self {
+    /// With its providers, the vault and the purse.
+    pub(crate) fn new(providers: Providers, vault: Vault, purse: Purse, inbox: Inbox) -> Self {
         Self {
             providers: Rc::new(providers),
             vault: Rc::new(vault),
+            purse,
             inbox,
             running: Rc::default(),
             classifying: Rc::default(),
@@ -40,30 +45,50 @@ impl Models {
     pub(crate) fn infer(&self, permit: Permit<Infer>) {
         let this = self.clone();
         let id = permit.action().request.id;
+        let (permit, input) = match self.purse.hold(&self.providers, permit) {
+            Ok(held) => held,
+            Err(why) => return self.ended(id, Err(failure(id, "budget", why)), Bill::default()),
+        };
+        let meter = Meter::new(input);
+        let metered = meter.clone();
         let task = tokio::task::spawn_local(async move {
-            let secret = this.vault.lend(&permit);
-            let inbox = this.inbox.clone();
-            let mut on_delta = move |text: &str| {
-                let text = text.to_owned();
-                let _ = inbox.send(Message::Effect(EffectOutcome::Delta { id, text }));
+            let lent = this.vault.lend(&permit);
+            let (inbox, meter) = (this.inbox.clone(), metered.clone());
+            let mut on_heard = move |heard: Heard<'_>| {
+                let outcome = match heard {
+                    Heard::Text(text) => EffectOutcome::Delta {
+                        id,
+                        text: text.to_owned(),
+                    },
+                    Heard::Tried(attempt) => {
+                        meter.broke_off();
+                        EffectOutcome::Tried { id, attempt }
+                    }
+                    Heard::Breaker(change) => EffectOutcome::Breaker {
+                        provider: change.provider,
+                        from: change.from,
+                        to: change.to,
+                    },
+                    Heard::SoFar {
+                        provider,
+                        model,
+                        so_far,
+                    } => return meter.so_far(provider, model, so_far),
+                };
+                let _ = inbox.send(Message::Effect(outcome));
             };
-            let answer = this.providers.infer(permit, secret, &mut on_delta).await;
-            let micro_usd = answer.as_ref().ok().and_then(|answer| this.price(answer));
-            let result = answer.map(Box::new).map_err(|error| InferFailure {
-                id,
-                class: error.class.as_str().to_owned(),
-                retryable: error.retryable,
-                message: error.message,
-                retry_after_ms: error.retry_after_ms,
-            });
-            let _ = this.inbox.send(Message::Effect(EffectOutcome::Infer {
-                id,
-                result,
-                micro_usd,
-            }));
+            let answer = this.providers.infer(permit, &lent, &mut on_heard).await;
+            let bill = metered.bill(&this.providers, answer.as_ref().ok());
+            let result = answer.map(Box::new).map_err(|error| error.report(id));
+            this.ended(id, result, bill);
             this.running.borrow_mut().take();
         });
-        *self.running.borrow_mut() = Some((id, task));
+        *self.running.borrow_mut() = Some((id, meter, task));
+    }
+
+    fn ended(&self, id: u64, result: Result<Box<protocol::Inference>, InferFailure>, bill: Bill) {
+        let outcome = EffectOutcome::Infer { id, result, bill };
+        let _ = self.inbox.send(Message::Effect(outcome));
     }
 
     /// Asks the classifier; its answer comes as a message. The session bounds the time.
@@ -71,16 +96,11 @@ impl Models {
         let this = self.clone();
         let serial = permit.serial();
         let task = tokio::task::spawn_local(async move {
-            let secret = this.vault.lend(&permit);
-            let answer = this.providers.infer(permit, secret, &mut |_| {}).await;
-            let micro_usd = answer.as_ref().ok().and_then(|answer| this.price(answer));
-            let result = answer.map(Box::new).map_err(|error| InferFailure {
-                id: 0,
-                class: error.class.as_str().to_owned(),
-                retryable: error.retryable,
-                message: error.message,
-                retry_after_ms: error.retry_after_ms,
-            });
+            let lent = this.vault.lend(&permit);
+            let answer = this.providers.infer(permit, &lent, &mut |_| {}).await;
+            let bill = Meter::new(0).bill(&this.providers, answer.as_ref().ok());
+            let micro_usd = bill.micro_usd.filter(|_| answer.is_ok());
+            let result = answer.map(Box::new).map_err(|error| error.report(0));
             this.classifying.borrow_mut().remove(&serial);
             let _ = this.inbox.send(Message::Effect(EffectOutcome::Classified {
                 permit: serial,
@@ -98,31 +118,25 @@ impl Models {
         }
     }
 
-    /// What an answer cost; nothing for a conversation file.
-    fn price(&self, answer: &protocol::Inference) -> Option<u64> {
-        if answer.provider == "script" {
-            return Some(0);
-        }
-        let models = &self.providers.config().models;
-        models.cost_micro_usd(&answer.provider, &answer.model, &answer.usage)
-    }
-
     /// Stops asking: dropping the call closes its connection.
     pub(crate) fn cancel(&self) {
         let running = self.running.borrow_mut().take();
-        let Some((id, task)) = running else { return };
+        let Some((id, meter, task)) = running else {
+            return;
+        };
         task.abort();
-        let result = Err(InferFailure {
-            id,
-            class: "cancelled".to_owned(),
-            retryable: false,
-            message: "the call was cancelled".to_owned(),
-            retry_after_ms: None,
-        });
-        let _ = self.inbox.send(Message::Effect(EffectOutcome::Infer {
-            id,
-            result,
-            micro_usd: None,
-        }));
+        let bill = meter.bill(&self.providers, None);
+        let why = "the call was cancelled".to_owned();
+        self.ended(id, Err(failure(id, "cancelled", why)), bill);
+    }
+}
+
+fn failure(id: u64, class: &str, message: String) -> InferFailure {
+    InferFailure {
+        id,
+        class: class.to_owned(),
+        retryable: false,
+        message,
+        retry_after_ms: None,
     }
 }

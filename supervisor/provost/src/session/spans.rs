@@ -185,11 +185,9 @@ impl Spans {
                     chat.first.get_or_insert_with(|| chat.began.elapsed());
                 }
             }
-            Message::Effect(EffectOutcome::Infer {
-                result, micro_usd, ..
-            }) => {
+            Message::Effect(EffectOutcome::Infer { result, bill, .. }) => {
                 if let Some(chat) = self.chat.take() {
-                    self.answered(chat, result.as_deref(), *micro_usd);
+                    self.answered(chat, result.as_deref(), bill.micro_usd);
                 }
             }
             Message::Fault { link, .. } => {

@@ -5,8 +5,10 @@ use std::process::{Command, Stdio};
 
 use crate::support::{begin, call, certificate, ended, intent, outcome, places, said, session};
 use protocol::SessionId;
-use supervisor_core::Entry;
-use supervisor_record::{AppendError, BlobError, NewSession, Record, SessionLock, history};
+use supervisor_core::{Entry, budget::Amount};
+use supervisor_record::{
+    AppendError, BlobError, Holding, NewSession, Record, SessionLock, Spent, UsageBy, history,
+};
 
 /// Appends batches for ever, or `count` of them, and prints the number of each that was acknowledged.
 #[test]
@@ -210,20 +212,57 @@ fn a_model_call_in_flight_is_settled_as_unknown() {
         permit: 2,
     };
     record.append(&id, &[infer], 1).expect("appended");
+    let amount = Amount {
+        micro_usd: 77,
+        input: 10,
+        output: 20,
+        calls: 1,
+    };
+    let route = [("anthropic".to_owned(), "m".to_owned())];
+    let holding = |infer| Holding {
+        session: &id,
+        infer,
+        route: &route,
+        now_ms: 1,
+        day_ms: 0,
+    };
+    let held = record.hold(&holding(4), |spent| {
+        assert_eq!(*spent, Spent::default());
+        Ok::<_, ()>(amount)
+    });
+    assert_eq!(held.expect("held"), Ok(()));
+    // What is held counts as spent for everybody, and a refusal holds nothing.
+    let refused = record.hold(&holding(5), |spent| {
+        assert_eq!(
+            (spent.session, spent.day, spent.model_day),
+            (amount, amount, amount)
+        );
+        Err("too dear")
+    });
+    assert_eq!(refused.expect("asked"), Err("too dear"));
     let orphan = record.take_over(lock, 2).expect("taken over");
     assert_eq!(orphan.history.last_infer, 4);
     let last = record.entries(&id).expect("read").pop().expect("one");
     let Entry::InferOutcome {
         id: 4,
         error: Some(error),
+        micro_usd: Some(77),
+        estimated: true,
         ..
     } = last.entry
     else {
         panic!("{last:?}")
     };
     assert!(error.starts_with("unknown"), "{error}");
-    let usage = record.usage(Some(&id), 0).expect("read");
+    let usage = record.usage(Some(&id), 0, UsageBy::Model).expect("read");
     assert_eq!((usage[0].calls, usage[0].failed), (1, 1));
+    assert_eq!((usage[0].estimated, usage[0].micro_usd), (1, 77));
+    assert_eq!(usage[0].name, "anthropic/m");
+    let again = record.hold(&holding(6), |spent| {
+        assert_eq!(spent.account, amount, "spent once, held no more");
+        Ok::<_, ()>(Amount::default())
+    });
+    assert_eq!(again.expect("held"), Ok(()));
 }
 
 /// Fills the record in a process whose files may have 256 KiB, and tells how the append fails.
@@ -366,13 +405,13 @@ fn a_newer_or_foreign_record_is_refused_and_left_alone() {
     let places = places(home.path());
     drop(begin(&places, "s-1"));
     let raw = rusqlite::Connection::open(places.record_file()).expect("opens");
-    raw.pragma_update(None, "user_version", 3).expect("set");
+    raw.pragma_update(None, "user_version", 4).expect("set");
     let error = Record::open(&places).expect_err("refused").to_string();
     assert!(
-        error.contains("has version 3, this program knows 2"),
+        error.contains("has version 4, this program knows 3"),
         "{error}"
     );
-    raw.pragma_update(None, "user_version", 2).expect("set");
+    raw.pragma_update(None, "user_version", 3).expect("set");
     raw.pragma_update(None, "application_id", 7).expect("set");
     let error = Record::open(&places).expect_err("refused").to_string();
     assert!(error.contains("is not a record of provost"), "{error}");

@@ -126,6 +126,8 @@ fn a_record_of_version_one_gets_its_signatures() {
     let case = honest();
     case.tamper(
         "ALTER TABLE checkpoints DROP COLUMN key; ALTER TABLE checkpoints DROP COLUMN signature;
+         DROP INDEX usage_by_time; DROP TABLE breakers; DROP TABLE held; DROP TABLE rates;
+         ALTER TABLE usage DROP COLUMN micro_usd; ALTER TABLE usage DROP COLUMN estimated;
          PRAGMA user_version = 1;",
     );
     assert_eq!(case.faults(&[case.public()]), []);

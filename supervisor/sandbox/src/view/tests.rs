@@ -33,8 +33,7 @@ fn settings(read: &[&str], write: &[&str]) -> Settings {
             output: 1,
             turns: 1,
             iterations: 1,
-            cost_usd: None,
-            tokens: None,
+            ..Limits::default()
         },
         models: Models::default(),
         databases: Vec::new(),

@@ -58,8 +58,7 @@ fn settings() -> Settings {
             output: 1,
             turns: 1,
             iterations: 1,
-            cost_usd: None,
-            tokens: None,
+            ..Limits::default()
         },
         models: Models::default(),
         databases: Vec::new(),

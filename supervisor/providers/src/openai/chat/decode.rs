@@ -16,7 +16,7 @@ use crate::{
         answer::{PARTS, Piece, Room, Who},
         compact,
         lenient::count,
-        stream::{Framing, Grammar, OnText, Streamed},
+        stream::{Framing, Grammar, OnText, SoFar, Streamed},
         tags::Tags,
     },
 };
@@ -157,6 +157,13 @@ impl Grammar for Answer {
         // A document is whole; some hosts leave the reason out.
         self.stop.get_or_insert(StopReason::End);
         Ok(())
+    }
+
+    fn so_far(&self) -> SoFar {
+        SoFar {
+            content: self.room.used(),
+            usage: self.usage,
+        }
     }
 
     fn finish(mut self) -> Result<Inference, StreamFault> {

@@ -14,7 +14,7 @@ use crate::{
         StreamFault, Target,
         answer::{PARTS, Piece, Room, Who},
         lenient::count,
-        stream::{Framing, Grammar, OnText, Streamed},
+        stream::{Framing, Grammar, OnText, SoFar, Streamed},
     },
 };
 
@@ -169,6 +169,13 @@ impl Grammar for Answer {
             ));
         }
         self.ends(body, "", on_text)
+    }
+
+    fn so_far(&self) -> SoFar {
+        SoFar {
+            content: self.room.used() + self.items.len(),
+            usage: self.usage,
+        }
     }
 
     fn finish(self) -> Result<Inference, StreamFault> {

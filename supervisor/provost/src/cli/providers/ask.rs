@@ -1,5 +1,7 @@
 //! One question to one model without a session: the gate's permit, the vault's key, one attempt.
 
+use std::sync::Arc;
+
 use policies::{
     Facts, LayerName, Mode,
     parse::{self, Source},
@@ -7,9 +9,10 @@ use policies::{
 use protocol::{Hello, Inference, Message as Said, Request, SessionId, ToolSpec, Welcome};
 use serde_json::Value;
 use supervisor_core::{
-    Config as SessionConfig, Effect, Infer, Message, Permit, Session, Tick, step,
+    Attempt, Config as SessionConfig, Effect, Infer, Message, ModelName, Permit, Session, Tick,
+    step,
 };
-use supervisor_providers::{Config, Counted, InferError, Providers, Vault, Wish};
+use supervisor_providers::{Config, Counted, Heard, InferError, Providers, Vault, Wish};
 use supervisor_record::Places;
 
 use super::row;
@@ -17,6 +20,7 @@ use crate::{
     cli::keys,
     exit::{BUG, CONFIG, Failure, USAGE},
     harden::Keys,
+    session::SharedBreakers,
 };
 
 /// What a call without a session may do: ask the model, and nothing else.
@@ -30,34 +34,53 @@ pub(super) struct Ask<'a> {
     pub(super) prompt: &'a str,
     pub(super) tools: Vec<ToolSpec>,
     pub(super) max_output: u32,
+    /// Whom to ask instead, in order.
+    pub(super) fallbacks: &'a [ModelName],
     pub(super) retry: bool,
     /// What is asked for beside it.
     pub(super) wish: Wish,
 }
 
+/// What came of it.
+pub(super) struct Asked {
+    pub(super) answer: Result<Inference, InferError>,
+    /// The text that came before the answer's end or before the failure.
+    pub(super) streamed: String,
+    /// Attempts that failed.
+    pub(super) tried: Vec<Attempt>,
+}
+
 impl Ask<'_> {
-    /// Asks. The answer, and the text that came before it or before the failure.
+    /// Asks.
     pub(super) fn ask(
         &self,
         config: Config,
         taken: &Keys,
         places: &Places,
-        show: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<(Result<Inference, InferError>, String), Failure> {
+        show: &mut (dyn FnMut(Heard<'_>) + Send),
+    ) -> Result<Asked, Failure> {
         let (providers, vault, runtime) = self.ready(config, taken, places)?;
         let permit = self.permit()?;
-        let mut streamed = String::new();
-        let secret = vault.lend(&permit);
-        let mut on_delta = |text: &str| {
-            streamed.push_str(text);
-            show(text);
+        let (mut streamed, mut tried) = (String::new(), Vec::new());
+        let lent = vault.lend(&permit);
+        let mut on_heard = |heard: Heard<'_>| {
+            match &heard {
+                Heard::Text(text) => streamed.push_str(text),
+                Heard::Tried(attempt) => tried.push(attempt.clone()),
+                Heard::SoFar { .. } | Heard::Breaker(_) => {}
+            }
+            show(heard);
         };
         let answer = if self.retry {
-            runtime.block_on(providers.infer(permit, secret, &mut on_delta))
+            runtime.block_on(providers.infer(permit, &lent, &mut on_heard))
         } else {
-            runtime.block_on(providers.infer_once(permit, secret, &mut on_delta))
+            runtime.block_on(providers.infer_once(permit, &lent, &mut on_heard))
         };
-        Ok((answer, streamed))
+        Ok(Asked {
+            answer,
+            streamed,
+            tried,
+        })
     }
 
     /// Counts what would be sent, and sends nothing but the question for it.
@@ -69,8 +92,9 @@ impl Ask<'_> {
     ) -> Result<Result<Counted, InferError>, Failure> {
         let (providers, vault, runtime) = self.ready(config, taken, places)?;
         let permit = self.permit()?;
-        let secret = vault.lend(&permit);
-        Ok(runtime.block_on(providers.count(permit, secret)))
+        let lent = vault.lend(&permit);
+        let credential = lent.get(self.provider);
+        Ok(runtime.block_on(providers.count(permit, credential)))
     }
 
     fn ready(
@@ -80,9 +104,17 @@ impl Ask<'_> {
         places: &Places,
     ) -> Result<(Providers, Vault, tokio::runtime::Runtime), Failure> {
         let mut vault = Vault::new();
-        keys::take(&mut vault, row(&config, self.provider)?, places, taken)
-            .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
+        let rest = self.fallbacks.iter().map(|next| next.provider.as_str());
+        for provider in std::iter::once(self.provider).chain(rest) {
+            if !vault.has(provider) {
+                keys::take(&mut vault, row(&config, provider)?, places, taken)
+                    .map_err(|error| Failure::new(CONFIG, error.to_string()))?;
+            }
+        }
         let mut providers = Providers::new(config);
+        if self.retry {
+            providers = providers.sharing(Arc::new(SharedBreakers::open(places)?));
+        }
         providers.set_wish(self.wish.clone());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -132,6 +164,7 @@ impl Ask<'_> {
             provider: self.provider.to_owned(),
             model: self.model.to_owned(),
             classifier: None,
+            fallbacks: self.fallbacks.to_vec(),
             seed: "00".repeat(32),
         };
         let request = protocol::Infer {

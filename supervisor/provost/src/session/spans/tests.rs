@@ -24,6 +24,7 @@ fn infer() -> Infer {
         },
         provider: "bedrock".into(),
         model: "m-1".into(),
+        fallbacks: Vec::new(),
     }
 }
 
@@ -80,7 +81,10 @@ fn a_session_is_one_tree_of_spans_without_a_word_of_its_content() {
         Message::Effect(EffectOutcome::Infer {
             id: 1,
             result,
-            micro_usd: Some(12),
+            bill: supervisor_core::Bill {
+                micro_usd: Some(12),
+                ..supervisor_core::Bill::default()
+            },
         })
     };
     spans.hear(&outcome(Ok(Box::new(answer()))));
