@@ -103,6 +103,11 @@ pub enum Action {
         /// Answers on offer.
         choices: Vec<String>,
     },
+    /// Hand a plan in for a person's approval.
+    SubmitPlan {
+        /// The plan.
+        plan: String,
+    },
     /// Look at or end a background job of this session.
     Job {
         /// Its id.

@@ -90,6 +90,7 @@ pub fn of_input(tool: Tool, input: Input, facts: &Facts) -> Result<Action, Malfo
         Input::JobKill(kill) => job(kill.job_id, true),
         Input::JobOutput(look) => job(look.job_id, false),
         Input::ListTables => Ok(Action::ListTables),
+        Input::SubmitPlan(submit) => Ok(Action::SubmitPlan { plan: submit.plan }),
         Input::RunSql(sql) => Ok(Action::Query {
             database: sql.database.unwrap_or_default(),
             query: sql.query,
@@ -139,6 +140,7 @@ mod tests {
             ("list_tables", json!({})),
             ("read_file", json!({"file_path": "a"})),
             ("run_sql", json!({"query": "SELECT 1"})),
+            ("submit_plan", json!({"plan": "first this"})),
             ("write_file", json!({"file_path": "a", "content": ""})),
         ];
         assert_eq!(rows.len(), Tool::ALL.len());

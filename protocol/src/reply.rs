@@ -30,6 +30,13 @@ pub enum Reply {
         /// What became of it.
         outcome: Box<Outcome>,
     },
+    /// Another mode is in force, or plan mode is over.
+    Standing {
+        /// The mode, as people write it.
+        mode: String,
+        /// The mode as the law reads it.
+        law: serde_json::Value,
+    },
     /// The person cancelled the turn: end it with a valid history.
     Cancel,
     /// The session is over: leave.

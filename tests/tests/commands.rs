@@ -238,6 +238,7 @@ mod commands {
             "list_tables",
             "read_file",
             "run_sql",
+            "submit_plan",
             "write_file",
         ];
         assert_eq!(names, wanted);

@@ -186,7 +186,7 @@ fn permissions(policy: &Policy, mode: Mode, action: &Action, facts: &Facts) -> (
         });
     }
     let mut whole = whole.unwrap_or_else(built_in::contained);
-    if let Action::AskPerson { .. } = action
+    if let Action::AskPerson { .. } | Action::SubmitPlan { .. } = action
         && whole.decision != Decision::Deny
         && (mode == Mode::Never || !facts.interactive)
     {

@@ -177,7 +177,10 @@ fn unproven(action: &Action, facts: &Facts) -> Option<String> {
             (!reads).then(|| query.clone())
         }
         Action::Job { job, kill: true } => Some(format!("job_kill {job}")),
-        Action::ListTables | Action::AskPerson { .. } | Action::Job { .. } => None,
+        Action::ListTables
+        | Action::AskPerson { .. }
+        | Action::SubmitPlan { .. }
+        | Action::Job { .. } => None,
     }
 }
 

@@ -127,6 +127,7 @@ pub(super) fn of<'a>(action: &'a Action, policy: &'a Policy, facts: &Facts) -> V
         }],
         Action::ListTables => plain(Tool::ListTables),
         Action::AskPerson { .. } => plain(Tool::AskUser),
+        Action::SubmitPlan { .. } => plain(Tool::SubmitPlan),
         Action::Job { kill: true, .. } => plain(Tool::JobKill),
         Action::Job { kill: false, .. } => plain(Tool::JobOutput),
     }

@@ -137,6 +137,11 @@ pub fn enforcement(policy: &Policy, action: &Action) -> Vec<String> {
         Action::AskPerson { .. } => {
             lines.push("the supervisor asks; the agent cannot answer".to_owned())
         }
+        Action::SubmitPlan { .. } => {
+            lines.push(
+                "the supervisor puts it to a person, whose yes alone ends plan mode".to_owned(),
+            );
+        }
         Action::Job { .. } => {
             lines.push("the supervisor knows the jobs of this session and no others".to_owned())
         }

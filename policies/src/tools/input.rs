@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    AskUser, Bash, EditFile, Glob, Grep, JobKill, JobOutput, ListDirectory, ReadFile, RunSql, Tool,
-    WriteFile, field::Checked,
+    AskUser, Bash, EditFile, Glob, Grep, JobKill, JobOutput, ListDirectory, ReadFile, RunSql,
+    SubmitPlan, Tool, WriteFile, field::Checked,
 };
 
 /// A call's input, checked and typed.
@@ -32,6 +32,8 @@ pub enum Input {
     ReadFile(ReadFile),
     /// `run_sql`
     RunSql(RunSql),
+    /// `submit_plan`
+    SubmitPlan(SubmitPlan),
     /// `write_file`
     WriteFile(WriteFile),
 }
@@ -54,6 +56,7 @@ pub fn input(tool: Tool, value: &Value) -> Result<Input, String> {
         Tool::ListTables => Input::ListTables,
         Tool::ReadFile => Input::ReadFile(ReadFile::from_checked(&checked)),
         Tool::RunSql => Input::RunSql(RunSql::from_checked(&checked)),
+        Tool::SubmitPlan => Input::SubmitPlan(SubmitPlan::from_checked(&checked)),
         Tool::WriteFile => Input::WriteFile(WriteFile::from_checked(&checked)),
     })
 }

@@ -17,6 +17,7 @@ mod list_directory;
 mod list_tables;
 mod read_file;
 mod run_sql;
+mod submit_plan;
 mod write_file;
 
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub use job_output::JobOutput;
 pub use list_directory::ListDirectory;
 pub use read_file::ReadFile;
 pub use run_sql::RunSql;
+pub use submit_plan::SubmitPlan;
 pub use write_file::WriteFile;
 
 macro_rules! tools {
@@ -98,6 +100,8 @@ tools! {
     ReadFile = "read_file" in read_file;
     /// Query a database.
     RunSql = "run_sql" in run_sql;
+    /// Hand a plan in.
+    SubmitPlan = "submit_plan" in submit_plan;
     /// Write a file.
     WriteFile = "write_file" in write_file;
 }

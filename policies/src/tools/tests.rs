@@ -173,6 +173,9 @@ fn schema_and_check_agree() {
             false,
         ),
         (Tool::AskUser, json!({"question": ""}), false),
+        (Tool::SubmitPlan, json!({"plan": "read, then write"}), true),
+        (Tool::SubmitPlan, json!({"plan": ""}), false),
+        (Tool::SubmitPlan, json!({}), false),
         (Tool::Bash, json!({"command": "ls"}), true),
         (
             Tool::Bash,

@@ -250,6 +250,15 @@ pub enum ViewEvent {
         /// Milliseconds.
         ms: u64,
     },
+    /// Another mode is in force, or plan mode is over.
+    Mode {
+        /// The mode.
+        mode: policies::Mode,
+        /// Whether plan mode is on.
+        planning: bool,
+        /// Who did it.
+        by: String,
+    },
     /// Progress of a call in percent; the worker's word.
     Progress {
         /// The call.

@@ -222,6 +222,17 @@ pub enum Entry {
         /// How, if known.
         exit: Option<Exit>,
     },
+    /// Another mode is in force, or plan mode is over.
+    Mode {
+        /// The mode before.
+        from: policies::Mode,
+        /// The mode now.
+        to: policies::Mode,
+        /// Whether plan mode is on.
+        planning: bool,
+        /// Who did it.
+        by: String,
+    },
     /// Something an operator should know (the rate of notes was cut, a layer is not held).
     Notice {
         /// The sentence.
@@ -316,6 +327,7 @@ impl Entry {
             Self::TurnEnded(_) => "turn_ended",
             Self::Fault { .. } => "fault",
             Self::Left { .. } => "left",
+            Self::Mode { .. } => "mode",
             Self::Notice { .. } => "notice",
             Self::Reviewed { .. } => "reviewed",
             Self::Resumed { .. } => "resumed",
@@ -339,6 +351,7 @@ impl Entry {
             self,
             Self::Certificate(_)
                 | Self::Answered { .. }
+                | Self::Mode { .. }
                 | Self::Reviewed { .. }
                 | Self::Ended { .. }
         )

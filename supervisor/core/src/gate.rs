@@ -1,6 +1,10 @@
 //! The gate: one call or one model request in, a permit or a refusal out. Permits are minted here only.
 
-use policies::{Action, Decision, FileVerb, Place, evaluate::evaluate, normalise::normalise};
+use policies::{
+    Action, Decision, FileVerb, Place,
+    evaluate::{evaluate, evaluate_planning},
+    normalise::normalise,
+};
 use protocol::{
     CommandId, Digest, bounds,
     call::{Call, Outcome, Refusal, SqlAnswer, Stage},
@@ -48,7 +52,7 @@ pub(crate) fn judge(session: &Session, call: &Call) -> Gate {
     }
     match normalise(call, &config.facts) {
         Ok(action) => {
-            let verdict = evaluate(&config.policy, config.mode, &action, &config.facts);
+            let verdict = verdict(session, &action);
             Gate::Judged(Box::new((action, verdict)))
         }
         Err(policies::Malformed::UnknownTool { name, known }) => refused(
@@ -58,6 +62,17 @@ pub(crate) fn judge(session: &Session, call: &Call) -> Gate {
         ),
         Err(policies::Malformed::Input(why)) => refused(Stage::Input, why, None),
     }
+}
+
+/// What the law says of an action, in the mode that is in force.
+pub(crate) fn verdict(session: &Session, action: &Action) -> policies::Verdict {
+    let config = &session.config;
+    let judge = if session.planning {
+        evaluate_planning
+    } else {
+        evaluate
+    };
+    judge(&config.policy, session.mode, action, &config.facts)
 }
 
 /// A verdict that is not *allow*, as the model reads it.
@@ -120,6 +135,8 @@ pub(crate) enum Passed {
         /// The command that it is, if it can be ended.
         command: Option<CommandId>,
     },
+    /// The plan is approved: plan mode is over.
+    Planned,
     /// It is answered at once: the text itself says that nothing can be asked of the database.
     Answered(Outcome),
     /// A bound is crossed, or the call is not what it was judged as.
@@ -214,6 +231,12 @@ pub(crate) fn pass(session: &mut Session, call: &Call, action: Action) -> Passed
                 command: None,
             }
         }
+        Action::SubmitPlan { .. } if !session.planning => Passed::Answered(Outcome::Failed {
+            class: protocol::FailureClass::Other,
+            message: "no plan is waited for: plan mode is not on, so go on with the task"
+                .to_owned(),
+        }),
+        Action::SubmitPlan { .. } => Passed::Planned,
         Action::Job { job, kill } => job_call(session, call, &job, kill),
     }
 }

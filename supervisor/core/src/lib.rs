@@ -27,7 +27,7 @@ pub use permit::{
     AskPerson, Infer, KillJob, ListTables, ModelName, Permit, PutFile, QueryDatabase, RunCommand,
 };
 pub use secret::Secret;
-pub use session::{Config, End, Message, Session, Totals};
+pub use session::{By, Config, End, Message, Session, Totals, standing};
 pub use step::{Step, end_of, step};
 
 /// Milliseconds since the session began, so that a replay has the same time.

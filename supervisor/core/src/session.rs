@@ -15,8 +15,12 @@ use crate::{EffectOutcome, Entry, ModelName, QuestionAnswer, Tick, bench::Bench}
 pub struct Config {
     /// The law.
     pub policy: Policy,
-    /// The mode in force.
+    /// The mode in force at the start.
     pub mode: Mode,
+    /// The mode that no change goes beyond: the organisation's and the workspace's.
+    pub ceiling: Mode,
+    /// Whether it starts in plan mode.
+    pub planning: bool,
     /// What is known of the session.
     pub facts: Facts,
     /// What the agent is told after its greeting.
@@ -69,8 +73,50 @@ pub enum Message {
     Cancel,
     /// End the session in order: everything was done, or a signal, a time limit, a person ended it.
     Stop(End),
+    /// Somebody wants another mode.
+    Mode {
+        /// The mode.
+        to: Mode,
+        /// Who.
+        by: By,
+    },
     /// Time passed.
     Clock,
+}
+
+/// Who changes a mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum By {
+    /// A person, by the operator's socket; the account's user id as the kernel tells it.
+    Person {
+        /// User id.
+        uid: u32,
+    },
+    /// Anything else: it lowers, and never raises.
+    Other(&'static str),
+}
+
+impl std::fmt::Display for By {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Person { uid } => write!(f, "a person of uid {uid}"),
+            Self::Other(who) => f.write_str(who),
+        }
+    }
+}
+
+/// The mode in force and whether plan mode is on, after what the record has.
+#[must_use]
+pub fn standing(mode: Mode, planning: bool, entries: &[Entry]) -> (Mode, bool) {
+    let changed = |entry: &Entry| match entry {
+        Entry::Mode { to, planning, .. } => Some((*to, *planning)),
+        _ => None,
+    };
+    entries
+        .iter()
+        .rev()
+        .find_map(changed)
+        .unwrap_or((mode, planning))
 }
 
 /// How a session ends.
@@ -159,6 +205,10 @@ pub(crate) struct PendingInfer {
 #[derive(Debug)]
 pub struct Session {
     pub(crate) config: Config,
+    /// The mode in force now.
+    pub(crate) mode: Mode,
+    /// Whether no person has approved the plan yet.
+    pub(crate) planning: bool,
     pub(crate) phase: Phase,
     pub(crate) turn: u32,
     pub(crate) infers_in_turn: u32,
@@ -219,6 +269,8 @@ impl Session {
     pub fn new(config: Config, now: Tick) -> Self {
         let turn = config.welcome.turns_done;
         Self {
+            mode: config.mode,
+            planning: config.planning,
             config,
             phase: Phase::Greeting,
             turn,
@@ -247,6 +299,7 @@ impl Session {
     /// Numbers used so far (permits, commands, questions), so that a resumed session goes on above them.
     #[must_use]
     pub fn after(mut self, entries: &[Entry]) -> Self {
+        (self.mode, self.planning) = standing(self.mode, self.planning, entries);
         for entry in entries {
             self.bench.fold(entry);
             match entry {
@@ -300,6 +353,7 @@ impl Session {
                 | Entry::Notice { .. }
                 | Entry::Reviewed { .. }
                 | Entry::Resumed { .. }
+                | Entry::Mode { .. }
                 | Entry::Ended { .. } => {}
             }
         }

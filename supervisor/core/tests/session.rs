@@ -21,6 +21,8 @@ use supervisor_core::{
 
 #[path = "session/classified.rs"]
 mod classified;
+#[path = "session/modes.rs"]
+mod modes;
 
 const RULES: &str = r#"
 version = 1
@@ -64,6 +66,8 @@ fn config(interactive: bool) -> Config {
     Config {
         policy,
         mode: Mode::OnRequest,
+        ceiling: Mode::Bypass,
+        planning: false,
         facts: Facts {
             workspace: "/w".into(),
             home: "/home/agent".into(),
@@ -85,6 +89,7 @@ fn config(interactive: bool) -> Config {
                 "edit_file",
                 "job_kill",
                 "job_output",
+                "submit_plan",
             ]
             .map(str::to_owned)
             .into(),

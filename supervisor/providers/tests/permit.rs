@@ -26,6 +26,8 @@ mod tests {
         Config {
             policy,
             mode: Mode::Never,
+            ceiling: Mode::Bypass,
+            planning: false,
             facts: Facts {
                 workspace: "/w".into(),
                 home: "/home/agent".into(),

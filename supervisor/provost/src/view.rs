@@ -252,6 +252,11 @@ impl View {
                 );
                 self.line(&self.paint("2", &text));
             }
+            ViewEvent::Mode { mode, planning, by } => {
+                let plan = if *planning { ", plan mode" } else { "" };
+                let text = format!("  ! mode {}{plan}: {by}", mode.as_str());
+                self.line(&self.paint("33", &text));
+            }
             ViewEvent::Notice(text) => self.line(&self.paint("33", &format!("  ! {text}"))),
             ViewEvent::Log(text) => self.line(&self.paint("2", &format!("  worker: {text}"))),
             ViewEvent::TurnEnded(end) => {
@@ -304,6 +309,10 @@ impl View {
             } => (
                 "classified",
                 json!({ "call": call, "by": by, "answer": answer, "why": why, "cached": cached, "ms": ms }),
+            ),
+            ViewEvent::Mode { mode, planning, by } => (
+                "mode",
+                json!({ "mode": mode.as_str(), "plan": planning, "by": by }),
             ),
             ViewEvent::Progress { call, percent } => {
                 ("progress", json!({ "call": call, "percent": percent }))

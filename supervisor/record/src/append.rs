@@ -269,6 +269,7 @@ fn settle(tx: &Transaction<'_>, id: i64, entry: &Entry, now_ms: u64) -> rusqlite
         | Entry::Verdict { .. }
         | Entry::Refused { .. }
         | Entry::ClassifyIntent { .. }
+        | Entry::Mode { .. }
         | Entry::Asked { .. }
         | Entry::Answered { .. }
         | Entry::Intent { .. }

@@ -137,6 +137,7 @@ impl History {
             | Entry::Reviewed { .. }
             | Entry::Notice { .. }
             | Entry::ClassifyIntent { .. }
+            | Entry::Mode { .. }
             | Entry::Classified { .. }
             | Entry::Asked { .. }
             | Entry::Answered { .. }

@@ -155,6 +155,7 @@ pub(crate) fn in_flight<'a>(entries: impl Iterator<Item = &'a Entry>) -> InFligh
             | Entry::Verdict { .. }
             | Entry::Refused { .. }
             | Entry::ClassifyIntent { .. }
+            | Entry::Mode { .. }
             | Entry::Classified { .. }
             | Entry::Asked { .. }
             | Entry::Answered { .. }

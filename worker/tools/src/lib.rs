@@ -71,6 +71,7 @@ impl Reads {
             | Input::JobOutput(_)
             | Input::ListTables
             | Input::RunSql(_)
+            | Input::SubmitPlan(_)
             | Input::WriteFile(_) => None,
         }
     }
@@ -92,7 +93,8 @@ impl Reads {
             | Input::ListDirectory(_)
             | Input::ListTables
             | Input::ReadFile(_)
-            | Input::RunSql(_) => Ok(None),
+            | Input::RunSql(_)
+            | Input::SubmitPlan(_) => Ok(None),
         }
     }
 

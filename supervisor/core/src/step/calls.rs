@@ -7,6 +7,7 @@ use protocol::{
 };
 
 use super::Turn;
+use super::modes::plan_verdict;
 use crate::{
     Effect, Entry, Question, Tick, ViewEvent,
     escape::{cut, escape},
@@ -66,6 +67,10 @@ impl Turn {
         }));
         match verdict.decision {
             Decision::Deny => self.refuse(&call, gate::refusal(&verdict), Some(&verdict)),
+            Decision::Allow if self.wants_approval(&action) => {
+                let verdict = plan_verdict(verdict);
+                self.ask(call, action, verdict, key);
+            }
             Decision::Allow => self.pass(call, action, &verdict),
             Decision::Ask => self.ask(call, action, verdict, key),
         }
@@ -87,7 +92,7 @@ impl Turn {
             return self.pass(call, action, &verdict);
         }
         // A no of a person's to this very action stands: a machine does not lift it.
-        if classify::answers(self.session.config.mode, &verdict)
+        if classify::answers(self.session.mode, &verdict)
             && !self.session.denials.contains_key(&key)
         {
             return self.classify(call, action, verdict, key);
@@ -220,6 +225,7 @@ impl Turn {
         let (state, name, what, permit, command) =
             match gate::pass(&mut self.session, &call, action) {
                 Passed::Refused(refusal) => return self.refuse(&call, refusal, Some(verdict)),
+                Passed::Planned => return self.approved_plan(call, verdict),
                 Passed::Answered(outcome) => return self.answer_at_once(call, outcome, verdict),
                 Passed::Read { what } => {
                     let outcome = Box::new(Outcome::Proceed);
@@ -346,6 +352,8 @@ fn shown(action: &policies::Action, max: usize) -> String {
         Action::Query { database, query } => format!("{database}: {query}"),
         Action::ListTables => "tables of the declared databases".to_owned(),
         Action::AskPerson { question, .. } => question.clone(),
+        // A plan is read line by line.
+        Action::SubmitPlan { plan } => return escape(&cut(plan, max), true),
         Action::Job { job, kill: true } => format!("end {job}"),
         Action::Job { job, kill: false } => format!("look at {job}"),
     };

@@ -2,6 +2,7 @@
 
 mod calls;
 mod classified;
+mod modes;
 mod outcomes;
 mod people;
 
@@ -97,6 +98,7 @@ impl Turn {
             }
             Message::Cancel => self.cancel(),
             Message::Stop(end) => self.end(end),
+            Message::Mode { to, by } => self.change_mode(to, &by),
             Message::Clock => self.clock(),
         }
     }

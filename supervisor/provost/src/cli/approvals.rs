@@ -117,7 +117,9 @@ fn answer_to(
             Ok(ExitCode::SUCCESS)
         }
         Tell::Refused { why } => Err(Failure::new(ENDED, why)),
-        Tell::Open { .. } => Err(Failure::new(ENDED, "the session did not answer")),
+        Tell::Open { .. } | Tell::Mode { .. } => {
+            Err(Failure::new(ENDED, "the session did not answer"))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use judging::{
-    ApprovalsCommand, ApproveArgs, DenyArgs, ImportFrom, PolicyCommand, ScopeWord,
+    ApprovalsCommand, ApproveArgs, DenyArgs, ImportFrom, ModeArgs, PolicyCommand, ScopeWord,
 };
 pub(crate) use records::{
     AuditCommand, AuditFormat, CertificateArgs, ExportArgs, VerifyArgs, WhyArgs,
@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Approve(ApproveArgs),
     /// Say no to what a session asks
     Deny(DenyArgs),
+    /// Show the mode of a live session, or put another one in force
+    Mode(ModeArgs),
     /// Check policies and explain verdicts
     Policy {
         #[command(subcommand)]
@@ -177,6 +179,9 @@ pub(crate) struct RunArgs {
     /// Write metrics as Prometheus text into a file, or serve them at ADDRESS:PORT/metrics (:PORT on loopback)
     #[arg(long, value_name = "FILE|ADDR")]
     pub(crate) metrics: Option<String>,
+    /// Plan first: until a person approves the plan, everything but a proven read is denied
+    #[arg(long)]
+    pub(crate) plan: bool,
     /// The task
     pub(crate) task: String,
 }

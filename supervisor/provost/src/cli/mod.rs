@@ -6,6 +6,7 @@ mod audit;
 mod doctor;
 mod keys;
 mod login;
+mod mode;
 mod models;
 mod ocsf;
 mod policy;
@@ -61,6 +62,7 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Approvals { command } => approvals::run(command),
         args::Command::Approve(args) => approvals::approve(&args),
         args::Command::Deny(args) => approvals::deny(&args),
+        args::Command::Mode(args) => mode::run(&args),
         args::Command::Policy { command } => policy::run(command),
         args::Command::Tools { command } => tools::run(command, keys),
         args::Command::Providers { command } => providers::run(command, &keys),

@@ -218,6 +218,13 @@ fn of(entry: &Entry, kind: &str) -> Event {
                 from.as_str()
             ),
         ),
+        Entry::Mode { from, to, by, .. } => {
+            let raise = from.is_raised_by(*to);
+            let (from, to) = (from.as_str(), to.as_str());
+            let severity = if raise { 3 } else { 1 };
+            let text = format!("mode {from} → {to}, by {by}");
+            event(AUTHORIZE, OTHER, 1, severity, text)
+        }
         Entry::Notice { text } => event(LIFECYCLE, OTHER, 0, 1, text.clone()),
         _ => event(LIFECYCLE, OTHER, 0, 1, kind.to_owned()),
     }

@@ -53,7 +53,8 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
     }
     let places = own_places()?;
     take_over(&places)?;
-    let setup = setup::setup(&args.setup, &places)?;
+    let mut setup = setup::setup(&args.setup, &places)?;
+    setup.plan = args.plan;
     session::sweep_containers(&places, &setup.policy.settings)?;
     let wall = args.timeout.as_deref().map(setup::seconds).transpose()?;
     let wall = wall.unwrap_or(setup.policy.settings.limits.wall);
@@ -97,6 +98,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         &mut view,
         session.as_str(),
         &saved,
+        (saved.setup.mode, saved.setup.plan),
         models.classifier.as_ref(),
         asking,
     );
@@ -201,6 +203,7 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         &mut view,
         id.as_str(),
         &saved,
+        supervisor_core::standing(saved.setup.mode, saved.setup.plan, &entries),
         models.classifier.as_ref(),
         asking,
     );
@@ -286,14 +289,15 @@ fn announce(
     view: &mut View,
     session: &str,
     saved: &Saved,
+    (mode, planning): (policies::Mode, bool),
     classifier: Option<&(String, String)>,
     asking: AskedWhere,
 ) {
-    let judge = classifier.filter(|_| saved.setup.mode == policies::Mode::Auto);
+    let judge = classifier.filter(|_| mode == policies::Mode::Auto);
     let judge = judge.map_or_else(String::new, |(provider, model)| {
         format!(" (classifier {provider}/{model})")
     });
-    let asking = match asking {
+    let asked = match asking {
         AskedWhere::Terminal => "questions go to this terminal",
         AskedWhere::Operator => "questions wait for `provost approve`",
         AskedWhere::Nowhere => "no terminal: every question is denied at once",
@@ -303,11 +307,20 @@ fn announce(
         route.push_str(&format!(", then {next}"));
     }
     let text = format!(
-        "{session} · policy {} · mode {}{judge} · {route} · {asking}",
+        "{session} · policy {} · mode {}{judge} · {route} · {asked}",
         saved.setup.policy.name,
-        saved.setup.mode.as_str(),
+        mode.as_str(),
     );
     view.head("session", &text);
+    if planning {
+        let nobody = asking == AskedWhere::Nowhere || mode == policies::Mode::Never;
+        let text = if nobody {
+            "plan mode is on, and nobody can approve a plan here: this session only reads (--approvals operator lets one wait)"
+        } else {
+            "on: everything but a proven read is denied until a person approves the plan"
+        };
+        view.head("plan", text);
+    }
 }
 
 /// A session that never started leaves no folder behind, unless the record knows it.

@@ -282,6 +282,18 @@ fn told(entry: &Entry, transitions: bool) -> Option<String> {
         ),
         Entry::Fault { link, what } => format!("FAULT        on the {link} link: {}", line(what)),
         Entry::Left { who, exit } => format!("left         {who} {exit:?}"),
+        Entry::Mode {
+            from,
+            to,
+            planning,
+            by,
+        } => format!(
+            "mode         {} → {}{}, by {}",
+            from.as_str(),
+            to.as_str(),
+            if *planning { " (plan mode)" } else { "" },
+            line(by)
+        ),
         Entry::Notice { text } => format!("notice       {}", line(text)),
         Entry::Reviewed { what, count, .. } => format!("reviewed     {what} {count}"),
         Entry::Resumed { .. } => "resumed".to_owned(),

@@ -77,9 +77,9 @@ fn chosen<'a>(calls: &[&'a CallId], word: Option<&str>) -> Option<&'a CallId> {
         .copied()
 }
 
-/// Every entry about the call, and what held around it.
+/// Every entry about the call, and what held around it: the mode as it was changed before the call.
 fn story(entries: &[Entry], call: &CallId) -> Vec<Value> {
-    let mine = |entry: &&Entry| match entry {
+    let mine = |entry: &Entry| match entry {
         Entry::Verdict { call: of, .. }
         | Entry::Refused { call: of, .. }
         | Entry::ClassifyIntent { call: of, .. }
@@ -100,7 +100,19 @@ fn story(entries: &[Entry], call: &CallId) -> Vec<Value> {
         }
         value
     };
-    let mut story: Vec<Value> = entries.iter().filter(mine).map(whole).collect();
+    let first = entries.iter().position(|entry| {
+        matches!(entry, Entry::Verdict { call: of, .. } | Entry::Refused { call: of, .. } if of == call)
+    });
+    let before = entries.get(..first.unwrap_or(0)).unwrap_or_default();
+    let changed = before
+        .iter()
+        .rposition(|entry| matches!(entry, Entry::Mode { .. }));
+    let mine = |(at, entry): &(usize, &Entry)| mine(entry) || Some(*at) == changed;
+    let numbered = entries.iter().enumerate();
+    let mut story: Vec<Value> = numbered
+        .filter(mine)
+        .map(|(_, entry)| whole(entry))
+        .collect();
     let certificate = entries.iter().rev().find_map(|entry| match entry {
         Entry::Certificate(certificate) => Some(certificate.line()),
         _ => None,
@@ -129,6 +141,18 @@ fn told(step: &Value) -> String {
             cut(&text("policy_digest"), 12),
             text("mode")
         ),
+        "mode" => {
+            let planning = step.get("planning").and_then(Value::as_bool) == Some(true);
+            let to: Option<policies::Mode> = step
+                .get("to")
+                .and_then(|to| serde_json::from_value(to.clone()).ok());
+            format!(
+                "changed    mode {}{}, by {}\n",
+                to.map_or("unknown", policies::Mode::as_str),
+                if planning { ", plan mode" } else { "" },
+                text("by")
+            )
+        }
         "verdict" => judged(step, &text("tool")),
         "refused" => {
             let refusal = step.get("refusal").cloned().unwrap_or_default();

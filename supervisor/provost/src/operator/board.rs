@@ -1,7 +1,13 @@
 //! What is open now. The session's own state decides whether an answer counts; the board only shows.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Instant};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+    time::Instant,
+};
 
+use policies::Mode;
 use protocol::{CallId, bounds};
 use supervisor_core::{Question, escape::escape};
 
@@ -19,13 +25,48 @@ struct Open {
     words: Option<CallId>,
 }
 
-/// The open questions of one session.
-#[derive(Debug, Clone, Default)]
+/// The mode of a session, as the operator sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing {
+    /// The mode in force.
+    pub(crate) mode: Mode,
+    /// Whether plan mode is on.
+    pub(crate) planning: bool,
+    /// The mode that no change goes beyond.
+    pub(crate) ceiling: Mode,
+}
+
+/// The open questions of one session, and its mode.
+#[derive(Debug, Clone)]
 pub(crate) struct Board {
+    standing: Rc<Cell<Standing>>,
     open: Rc<RefCell<BTreeMap<u64, Open>>>,
 }
 
 impl Board {
+    /// With nothing asked yet.
+    pub(crate) fn new(standing: Standing) -> Self {
+        Self {
+            standing: Rc::new(Cell::new(standing)),
+            open: Rc::default(),
+        }
+    }
+
+    /// The mode in force.
+    pub(super) fn standing(&self) -> Standing {
+        self.standing.get()
+    }
+
+    /// Another mode is in force.
+    pub(crate) fn stand(&self, mode: Mode, planning: bool) {
+        let ceiling = self.standing.get().ceiling;
+        self.standing.set(Standing {
+            mode,
+            planning,
+            ceiling,
+        });
+    }
+
     /// Shows an approval.
     pub(crate) fn add(&self, question: &Question) {
         self.put(shown(question), None);

@@ -8,8 +8,9 @@ use std::{
     sync::Arc,
 };
 
+use policies::Mode;
 use protocol::{SessionId, bounds, call::Outcome, frame};
-use supervisor_core::{EffectOutcome, Message, QuestionAnswer, Scope};
+use supervisor_core::{By, EffectOutcome, Message, QuestionAnswer, Scope};
 use supervisor_record::Places;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -127,6 +128,14 @@ async fn converse(
                 session: session.to_owned(),
                 questions: board.all(),
             },
+            Ask::Mode { to: None, .. } => standing(board),
+            Ask::Mode {
+                to: Some(to),
+                raise,
+            } => match change(board, inbox, to, raise, peer) {
+                Ok(()) => Tell::Taken,
+                Err(why) => Tell::Refused { why },
+            },
             Ask::Answer {
                 question,
                 nonce,
@@ -138,6 +147,37 @@ async fn converse(
         };
         say(&mut stream, &told).await?;
     }
+}
+
+fn standing(board: &Board) -> Tell {
+    let standing = board.standing();
+    Tell::Mode {
+        mode: standing.mode,
+        planning: standing.planning,
+    }
+}
+
+/// Passes a change of the mode on. The session decides; here it is told at once what it will not do.
+fn change(board: &Board, inbox: &Inbox, to: Mode, raise: bool, uid: u32) -> Result<(), String> {
+    let now = board.standing();
+    if now.mode.is_raised_by(to) && !raise {
+        return Err(format!(
+            "from {} to {} is a raise: {}",
+            now.mode.as_str(),
+            to.as_str(),
+            to.describe()
+        ));
+    }
+    if !to.at_most(now.ceiling) {
+        return Err(format!(
+            "the organisation's or the workspace's policy bounds the mode to {}",
+            now.ceiling.as_str()
+        ));
+    }
+    let by = By::Person { uid };
+    inbox
+        .send(Message::Mode { to, by })
+        .map_err(|_| "the session is ending".to_owned())
 }
 
 async fn say(stream: &mut UnixStream, told: &Tell) -> io::Result<()> {

@@ -8,6 +8,13 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Ask {
     /// What is open?
     List,
+    /// Which mode is in force? With `to`, put another one in force.
+    Mode {
+        /// The mode that is wanted.
+        to: Option<policies::Mode>,
+        /// Whether it may be a raise.
+        raise: bool,
+    },
     /// An answer.
     Answer {
         /// The question.
@@ -59,6 +66,13 @@ pub(crate) enum Tell {
         /// The questions, the oldest first.
         questions: Vec<Shown>,
     },
+    /// The mode in force.
+    Mode {
+        /// The mode.
+        mode: policies::Mode,
+        /// Whether plan mode is on.
+        planning: bool,
+    },
     /// The answer was taken.
     Taken,
     /// It was not.
@@ -106,6 +120,8 @@ impl Shown {
     pub(crate) fn text(&self) -> String {
         let title = if self.choices.is_some() {
             "the agent asks"
+        } else if self.tool == "submit_plan" {
+            "approve this plan?"
         } else {
             "approval needed"
         };

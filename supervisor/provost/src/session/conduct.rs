@@ -222,6 +222,9 @@ impl Conduct {
             Effect::View(event) => {
                 self.spans.see(&event);
                 self.view.event(&event);
+                if let ViewEvent::Mode { mode, planning, .. } = &event {
+                    self.board.stand(*mode, *planning);
+                }
                 if let ViewEvent::TurnEnded(end) = event {
                     // One task a run: its turn's end is the session's.
                     let reason = end.detail.unwrap_or_else(|| format!("{:?}", end.reason));

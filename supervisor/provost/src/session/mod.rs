@@ -36,7 +36,9 @@ use protocol::{
     jail::{JailSpec, Situation},
 };
 use serde::{Deserialize, Serialize};
-use supervisor_core::{Certificate, Config, Entry, ModelName, Session, Tick, budget::Budgets};
+use supervisor_core::{
+    Certificate, Config, Entry, ModelName, Session, Tick, budget::Budgets, standing,
+};
 use supervisor_providers::{Providers, Vault};
 use supervisor_record::History;
 use supervisor_sandbox::{Jail, command_environment};
@@ -59,7 +61,7 @@ pub(crate) use trial::trial;
 use crate::{
     approve::Approver,
     exit::{BUG, Failure, REFUSED_AT_START},
-    operator::{Board, Operator},
+    operator::{Board, Operator, Standing},
     view::View,
 };
 use setup::Setup;
@@ -287,11 +289,15 @@ async fn run_inside(
         system(spec),
         plan.asking != AskedWhere::Nowhere,
     );
-    let welcome = welcome(&session, spec, &plan, infos, &facts);
+    let setup = &saved.setup;
+    let (mode, planning) = standing(setup.mode, setup.plan, &plan.entries);
+    let welcome = welcome(&session, spec, &plan, infos, &facts, (mode, planning));
     let welcome = welcome.map_err(|why| Failure::new(BUG, why))?;
     let config = Config {
         policy: saved.setup.policy.clone(),
-        mode: saved.setup.mode,
+        mode,
+        ceiling: saved.setup.ceiling,
+        planning,
         facts,
         welcome,
         provider: saved.provider.clone(),
@@ -331,7 +337,11 @@ async fn run_inside(
         .map_err(lost)?;
     let (hear, speak) = agent.into_split();
     tokio::task::spawn_local(links::hear_agent(hear, inbox.clone()));
-    let board = Board::default();
+    let board = Board::new(Standing {
+        mode,
+        planning,
+        ceiling: saved.setup.ceiling,
+    });
     let operator = (plan.asking != AskedWhere::Nowhere)
         .then(|| Operator::open(&place.places, &session, board.clone(), inbox.clone()))
         .transpose();
@@ -426,6 +436,18 @@ fn system(spec: &JailSpec) -> Vec<String> {
     places.filter(|target| target != "/var/tmp").collect()
 }
 
+/// The mode as the model reads it.
+fn in_words(mode: policies::Mode, planning: bool) -> String {
+    let mode = mode.as_str();
+    if planning {
+        format!(
+            "{mode}; plan mode is on: until a person approves the plan that `submit_plan` hands in, everything but a proven read is denied"
+        )
+    } else {
+        mode.to_owned()
+    }
+}
+
 /// What the agent is told after its greeting.
 fn welcome(
     session: &SessionId,
@@ -433,16 +455,20 @@ fn welcome(
     plan: &Plan,
     databases: Vec<protocol::DatabaseInfo>,
     facts: &policies::Facts,
+    (mode, planning): (policies::Mode, bool),
 ) -> Result<Welcome, String> {
     let saved = &plan.saved;
     let settings = &saved.setup.policy.settings;
-    let law = serde_json::json!({ "policy": saved.setup.policy, "facts": facts, "mode": saved.setup.mode });
+    let law = serde_json::json!({ "policy": saved.setup.policy, "facts": facts, "mode": mode });
     let mut tools: Vec<String> = Tool::ALL
         .iter()
         .map(|tool| tool.as_str().to_owned())
         .collect();
     if databases.is_empty() {
         tools.retain(|tool| tool != "run_sql" && tool != "list_tables");
+    }
+    if !planning {
+        tools.retain(|tool| tool != Tool::SubmitPlan.as_str());
     }
     if !saved.tools.is_empty() {
         tools.retain(|tool| saved.tools.contains(tool));
@@ -457,7 +483,7 @@ fn welcome(
     let welcome = Welcome {
         hello: Hello::new("supervisor", session.clone()),
         workspace: spec.workspace.clone(),
-        mode: saved.setup.mode.as_str().to_owned(),
+        mode: in_words(mode, planning),
         model: format!("{}/{}", saved.provider, saved.model),
         window,
         max_output,

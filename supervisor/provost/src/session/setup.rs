@@ -31,6 +31,12 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     /// The mode in force.
     pub(crate) mode: Mode,
+    /// The mode that no change at run time goes beyond.
+    #[serde(default = "unbounded")]
+    pub(crate) ceiling: Mode,
+    /// Whether it starts in plan mode.
+    #[serde(default)]
+    pub(crate) plan: bool,
     /// The workspace on the host, canonical.
     pub(crate) workspace: PathBuf,
     /// Declared databases with their files on the host, canonical.
@@ -39,6 +45,11 @@ pub(crate) struct Setup {
     pub(crate) hide: Vec<String>,
     /// A notice for the start line (a project policy was found).
     pub(crate) notices: Vec<String>,
+}
+
+/// Sessions of before had no ceiling.
+fn unbounded() -> Mode {
+    Mode::Bypass
 }
 
 /// Resolves everything.
@@ -59,7 +70,7 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
         }
     }
     let said = confinement_of(args)?;
-    let (mut policy, mode, notices) =
+    let (mut policy, (mode, ceiling), notices) =
         policy_with(&args.policy, args.mode.as_deref(), &workspace, places, said)?;
     obeyed(args, &policy.settings.confinement)?;
     built(&policy.settings.confinement)?;
@@ -75,6 +86,8 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
     Ok(Setup {
         policy,
         mode,
+        ceiling,
+        plan: false,
         workspace,
         databases,
         hide,
@@ -132,7 +145,8 @@ pub(crate) fn policy(
     workspace: &Path,
     places: &Places,
 ) -> Result<(Policy, Mode, Vec<String>), Failure> {
-    policy_with(name, mode, workspace, places, None)
+    let (policy, (mode, _), notices) = policy_with(name, mode, workspace, places, None)?;
+    Ok((policy, mode, notices))
 }
 
 /// What the command line says of the box, as the last word of the user's own layer.
@@ -195,7 +209,7 @@ fn policy_with(
     workspace: &Path,
     places: &Places,
     said: Option<Source>,
-) -> Result<(Policy, Mode, Vec<String>), Failure> {
+) -> Result<(Policy, (Mode, Mode), Vec<String>), Failure> {
     let mut notices = Vec::new();
     let find = |name: &str| find(name, places);
     let user = find(name).ok_or_else(|| {
@@ -241,6 +255,10 @@ fn policy_with(
         })
     });
     let mut in_force = given.transpose()?.unwrap_or(policy.settings.mode);
+    let mut ceiling = Mode::Bypass;
+    if policy.settings.mode != without_project.settings.mode {
+        ceiling = policy.settings.mode;
+    }
     if policy.settings.mode != without_project.settings.mode
         && !in_force.at_most(policy.settings.mode)
     {
@@ -250,16 +268,18 @@ fn policy_with(
             in_force.as_str()
         ));
     }
-    if let Some(ceiling) = organisation_mode(&sources, &find)?
-        && !in_force.at_most(ceiling)
+    let organisation = organisation_mode(&sources, &find)?;
+    ceiling = organisation.map_or(ceiling, |mode| ceiling.meet(mode));
+    if let Some(organisation) = organisation
+        && !in_force.at_most(organisation)
     {
-        in_force = in_force.meet(ceiling);
+        in_force = in_force.meet(organisation);
         notices.push(format!(
             "the organisation's policy lowers the mode to {}",
             in_force.as_str()
         ));
     }
-    Ok((policy, in_force, notices))
+    Ok((policy, (in_force, ceiling), notices))
 }
 
 /// What the organisation leaves of the mode, if it has a policy.

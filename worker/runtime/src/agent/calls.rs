@@ -143,6 +143,7 @@ impl Desk {
                     progress(link, &call.id, 100)?;
                     results.push(result(&call, &formatted));
                 }
+                Some(Reply::Standing { law, .. }) => self.stand(&law),
                 Some(Reply::Cancel) if !cancelled => {
                     cancelled = true;
                     until = Instant::now() + grace;
@@ -189,6 +190,16 @@ impl Desk {
             )));
         }
         Ok((*tool, key, draft))
+    }
+
+    /// Another mode is in force: what was refused under the last one is asked again.
+    pub(super) fn stand(&mut self, mode: &serde_json::Value) {
+        self.refusals.clear();
+        match (&mut self.law, serde_json::from_value(mode.clone())) {
+            (Some(law), Ok(mode)) => law.mode = mode,
+            // A law that cannot be read here is no courtesy: every call is asked.
+            (law, _) => *law = None,
+        }
     }
 
     /// The worker's reading of the law: a courtesy.

@@ -161,6 +161,7 @@ impl<S: Stream> Turns<S> {
                     self.cancelled = true;
                     until = Instant::now() + bounds::CANCEL_GRACE;
                 }
+                Some(reply @ Reply::Standing { .. }) => self.notice(&reply),
                 Some(_) => {}
                 None => {
                     self.owed = Some(id);
@@ -212,6 +213,10 @@ impl<S: Stream> Turns<S> {
     /// A reply that nothing waits for.
     fn notice(&mut self, reply: &Reply) {
         let settled = match reply {
+            Reply::Standing { law, .. } => {
+                self.desk.stand(law);
+                None
+            }
             Reply::Cancel => {
                 // Between turns there is nothing to cancel; a turn begins uncancelled.
                 self.cancelled = true;

@@ -58,6 +58,21 @@ pub(crate) struct DenyArgs {
     pub(crate) message: Option<String>,
 }
 
+/// `provost mode`
+#[derive(Debug, Args)]
+pub(crate) struct ModeArgs {
+    /// The live session
+    pub(crate) session: String,
+    /// The mode to put in force: onRequest, auto, acceptEdits, bypass, never, granular
+    pub(crate) mode: Option<String>,
+    /// Also if it lets more through than the one before
+    #[arg(long, requires = "mode")]
+    pub(crate) raise: bool,
+    /// One object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `provost policy …`
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {

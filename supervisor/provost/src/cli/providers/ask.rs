@@ -153,6 +153,8 @@ impl Ask<'_> {
         let config = SessionConfig {
             policy,
             mode: Mode::Never,
+            ceiling: Mode::Bypass,
+            planning: false,
             facts: Facts {
                 workspace: "/".into(),
                 home: "/".into(),
