@@ -14,6 +14,10 @@ use serde_json::json;
 
 use crate::{Decision, Mode, Stage, Verdict};
 
+/// Calls with the answer that people expect, a line each: label, what the user wrote, a line of bash.
+/// For measuring a model before it is trusted.
+pub const LABELLED: &str = include_str!("../rules/classifier.tsv");
+
 /// Bytes of the user's messages that are shown, the newest first.
 const MESSAGES: usize = 16 * 1024;
 /// Calls that are shown, the newest first.

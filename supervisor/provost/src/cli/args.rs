@@ -179,6 +179,9 @@ pub(crate) struct RunArgs {
     /// Write metrics as Prometheus text into a file, or serve them at ADDRESS:PORT/metrics (:PORT on loopback)
     #[arg(long, value_name = "FILE|ADDR")]
     pub(crate) metrics: Option<String>,
+    /// Count what is asked, for `policy suggest --from-session`; answers are as ever
+    #[arg(long)]
+    pub(crate) learn: bool,
     /// Plan first: until a person approves the plan, everything but a proven read is denied
     #[arg(long)]
     pub(crate) plan: bool,

@@ -63,7 +63,7 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Approve(args) => approvals::approve(&args),
         args::Command::Deny(args) => approvals::deny(&args),
         args::Command::Mode(args) => mode::run(&args),
-        args::Command::Policy { command } => policy::run(command),
+        args::Command::Policy { command } => policy::run(command, &keys),
         args::Command::Tools { command } => tools::run(command, keys),
         args::Command::Providers { command } => providers::run(command, &keys),
         args::Command::Audit { command } => audit::run(command),

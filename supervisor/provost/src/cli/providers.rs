@@ -1,7 +1,7 @@
 //! `provost providers list|show|test|call`: the rows, what is known of their models, and one call
 //! without a session.
 
-mod ask;
+pub(super) mod ask;
 mod breaker;
 mod count;
 mod offer;

@@ -27,6 +27,7 @@ use crate::{
 
 /// What is done with the changes at the end.
 struct After<'a> {
+    learn: bool,
     apply: bool,
     patch: Option<&'a Path>,
     format: Format,
@@ -119,6 +120,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
     let result = session::run(place, plan).inspect_err(|_| sweep(&places, &session, &saved));
     let ran = result?;
     let after = After {
+        learn: args.learn,
         apply: args.apply,
         patch: args.patch.as_deref(),
         format: args.output,
@@ -228,6 +230,7 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
     };
     let ran = session::run(place, plan)?;
     let after = After {
+        learn: false,
         apply: args.apply,
         patch: args.patch.as_deref(),
         format: args.output,
@@ -411,6 +414,9 @@ fn finish(ran: Ran, after: &After<'_>) -> Result<ExitCode, Failure> {
             }
         }
     }
+    if after.learn {
+        learned(&store, &mut view)?;
+    }
     reviewed?;
     if after.formed && end.outcome == "done" && !super::providers::is_object(&text) {
         let why = "the last answer is no JSON object, which --output-schema asks for";
@@ -418,6 +424,27 @@ fn finish(ran: Ran, after: &After<'_>) -> Result<ExitCode, Failure> {
             .help("ask again: provost resume SESSION \"…\" --output-schema FILE"));
     }
     Ok(ExitCode::from(exit::of_outcome(end.outcome, terminated)))
+}
+
+/// How much of what was asked a policy could answer next time.
+fn learned(store: &session::Store, view: &mut View) -> Result<(), Failure> {
+    let session = store.session().clone();
+    let entries = store.with(|record: &mut Record| sessions::entries(record, &session))?;
+    let asked = entries.iter().filter(|entry| match entry {
+        Entry::Verdict { verdict, .. } => match verdict.decision {
+            policies::Decision::Ask => true,
+            // What a mode has answered was an ask.
+            policies::Decision::Deny => verdict.stage == policies::Stage::Mode,
+            policies::Decision::Allow => false,
+        },
+        _ => false,
+    });
+    let text = format!(
+        "{} call(s) were asked about: provost policy suggest --from-session {session}",
+        asked.count()
+    );
+    view.head("learned", &text);
+    Ok(())
 }
 
 /// What changed, and what becomes of it.

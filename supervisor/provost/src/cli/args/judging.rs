@@ -136,8 +136,30 @@ pub(crate) enum PolicyCommand {
     /// Suggest the smallest rules that would not ask about recorded calls again
     Suggest {
         /// Calls, one object a line: {"tool":"bash","input":{"command":"git push"}}
-        calls: PathBuf,
-        /// The policy that asked
+        #[arg(required_unless_present = "from_session")]
+        calls: Option<PathBuf>,
+        /// What a session was asked about, or `last` (`run --learn` counts it)
+        #[arg(long, value_name = "SESSION", conflicts_with = "calls")]
+        from_session: Option<String>,
+        /// The policy that asked [default: the session's own, else default]
+        #[arg(long, value_name = "P")]
+        policy: Option<String>,
+        /// One object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure a model as the classifier of mode auto on labelled calls; 1 if it allows what people deny
+    ClassifyCheck {
+        /// The model, as PROVIDER/MODEL [default: the policy's classifier, else its route]
+        #[arg(long, value_name = "PROVIDER/MODEL")]
+        model: Option<String>,
+        /// Play a conversation file instead of asking a model
+        #[arg(long, value_name = "FILE", conflicts_with = "model")]
+        script: Option<PathBuf>,
+        /// Labelled calls of one's own: label, message and line of bash, with tabs between [default: those that ship]
+        #[arg(long, value_name = "FILE")]
+        set: Option<PathBuf>,
+        /// The policy that asks
         #[arg(long, value_name = "P", default_value = "default")]
         policy: String,
         /// One object on standard output

@@ -1,6 +1,7 @@
 //! `provost policy …`: the same code as at run time.
 
 mod check;
+mod classify;
 mod compare;
 mod explain;
 mod import;
@@ -17,12 +18,13 @@ use policies::{
 use super::args::PolicyCommand;
 use crate::{
     exit::{CONFIG, Failure},
+    harden::Keys,
     output,
     session::{own_places, setup},
 };
 
 /// `provost policy …`
-pub(super) fn run(command: PolicyCommand) -> Result<ExitCode, Failure> {
+pub(super) fn run(command: PolicyCommand, keys: &Keys) -> Result<ExitCode, Failure> {
     match command {
         PolicyCommand::Check { file, json } => check::run(&file, json),
         PolicyCommand::Explain {
@@ -51,9 +53,31 @@ pub(super) fn run(command: PolicyCommand) -> Result<ExitCode, Failure> {
         } => compare::run(&before, &after, exit_code, json),
         PolicyCommand::Suggest {
             calls,
+            from_session,
             policy,
             json,
-        } => suggest::run(&calls, &policy, json),
+        } => suggest::run(
+            calls.as_deref(),
+            from_session.as_deref(),
+            policy.as_deref(),
+            json,
+        ),
+        PolicyCommand::ClassifyCheck {
+            model,
+            script,
+            set,
+            policy,
+            json,
+        } => classify::run(
+            &classify::Asked {
+                model: model.as_deref(),
+                script: script.as_deref(),
+                set: set.as_deref(),
+                policy: &policy,
+                json,
+            },
+            keys,
+        ),
         PolicyCommand::Import { from, file, name } => import::run(from, &file, name.as_deref()),
     }
 }

@@ -27,32 +27,32 @@ use crate::{
 const LAW: &str = "version = 1\nname = \"providers-call\"\nmode = \"never\"\n";
 
 /// One question to one model.
-pub(super) struct Ask<'a> {
-    pub(super) provider: &'a str,
-    pub(super) model: &'a str,
-    pub(super) system: &'a str,
-    pub(super) prompt: &'a str,
-    pub(super) tools: Vec<ToolSpec>,
-    pub(super) max_output: u32,
+pub(in crate::cli) struct Ask<'a> {
+    pub(in crate::cli) provider: &'a str,
+    pub(in crate::cli) model: &'a str,
+    pub(in crate::cli) system: &'a str,
+    pub(in crate::cli) prompt: &'a str,
+    pub(in crate::cli) tools: Vec<ToolSpec>,
+    pub(in crate::cli) max_output: u32,
     /// Whom to ask instead, in order.
-    pub(super) fallbacks: &'a [ModelName],
-    pub(super) retry: bool,
+    pub(in crate::cli) fallbacks: &'a [ModelName],
+    pub(in crate::cli) retry: bool,
     /// What is asked for beside it.
-    pub(super) wish: Wish,
+    pub(in crate::cli) wish: Wish,
 }
 
 /// What came of it.
-pub(super) struct Asked {
-    pub(super) answer: Result<Inference, InferError>,
+pub(in crate::cli) struct Asked {
+    pub(in crate::cli) answer: Result<Inference, InferError>,
     /// The text that came before the answer's end or before the failure.
-    pub(super) streamed: String,
+    pub(in crate::cli) streamed: String,
     /// Attempts that failed.
-    pub(super) tried: Vec<Attempt>,
+    pub(in crate::cli) tried: Vec<Attempt>,
 }
 
 impl Ask<'_> {
     /// Asks.
-    pub(super) fn ask(
+    pub(in crate::cli) fn ask(
         &self,
         config: Config,
         taken: &Keys,
@@ -84,7 +84,7 @@ impl Ask<'_> {
     }
 
     /// Counts what would be sent, and sends nothing but the question for it.
-    pub(super) fn count(
+    pub(in crate::cli) fn count(
         &self,
         config: Config,
         taken: &Keys,
@@ -124,7 +124,7 @@ impl Ask<'_> {
     }
 
     /// The gate's permit for this one call: a session that only asks, under a law that allows no tool.
-    fn permit(&self) -> Result<Permit<Infer>, Failure> {
+    pub(in crate::cli) fn permit(&self) -> Result<Permit<Infer>, Failure> {
         let bug = |what: &str| Failure::new(BUG, format!("cannot ask the gate: {what}"));
         let source = Source {
             name: "providers call".into(),
