@@ -203,13 +203,16 @@ fn obeyed(args: &SetupArgs, confinement: &policies::Confinement) -> Result<(), F
     Ok(())
 }
 
+/// A policy, the mode in force with its ceiling, and what is to be said.
+type Found = (Policy, (Mode, Mode), Vec<String>);
+
 fn policy_with(
     name: &str,
     mode: Option<&str>,
     workspace: &Path,
     places: &Places,
     said: Option<Source>,
-) -> Result<(Policy, (Mode, Mode), Vec<String>), Failure> {
+) -> Result<Found, Failure> {
     let mut notices = Vec::new();
     let find = |name: &str| find(name, places);
     let user = find(name).ok_or_else(|| {
