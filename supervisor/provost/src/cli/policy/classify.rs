@@ -73,9 +73,14 @@ pub(super) fn run(asked: &Asked<'_>, keys: &Keys) -> Result<ExitCode, Failure> {
     let script = asked.script.map(models::read_script).transpose()?;
     let chosen = models::choose(
         &models::Asked {
-            model: asked.model.or(policy.settings.models.classifier.as_deref()),
+            route: asked
+                .model
+                .or(policy.settings.models.classifier.as_deref())
+                .into_iter()
+                .collect(),
             script: script.as_deref(),
             done: 0,
+            max_cost: None,
         },
         (&policy, Mode::Never),
         keys,
@@ -168,9 +173,9 @@ fn put(chosen: &Chosen, rows: &[Row]) -> Result<Vec<Came>, Failure> {
         }
         .permit()?;
         let began = Instant::now();
-        let secret = chosen.vault.lend(&permit);
-        let mut ignore = |_: &str| {};
-        let asked = chosen.providers.infer(permit, secret, &mut ignore);
+        let lent = chosen.vault.lend(&permit);
+        let mut ignore = |_: supervisor_providers::Heard<'_>| {};
+        let asked = chosen.providers.infer(permit, &lent, &mut ignore);
         let answer = match runtime
             .block_on(async { tokio::time::timeout(bounds::CLASSIFIER_TIME, asked).await })
         {
