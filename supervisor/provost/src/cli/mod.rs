@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod announce;
 mod approvals;
 mod args;
 mod audit;

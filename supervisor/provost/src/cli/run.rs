@@ -9,6 +9,7 @@ use supervisor_providers::Wish;
 use supervisor_record::{Places, Record, SessionLock};
 
 use super::{
+    announce::{announce, learned},
     args::{Approvals, Format, ResumeArgs, RunArgs},
     models::{self, Asked},
     sessions,
@@ -288,44 +289,6 @@ pub(super) fn asked_where(format: Format, given: Approvals) -> AskedWhere {
     }
 }
 
-fn announce(
-    view: &mut View,
-    session: &str,
-    saved: &Saved,
-    (mode, planning): (policies::Mode, bool),
-    classifier: Option<&(String, String)>,
-    asking: AskedWhere,
-) {
-    let judge = classifier.filter(|_| mode == policies::Mode::Auto);
-    let judge = judge.map_or_else(String::new, |(provider, model)| {
-        format!(" (classifier {provider}/{model})")
-    });
-    let asked = match asking {
-        AskedWhere::Terminal => "questions go to this terminal",
-        AskedWhere::Operator => "questions wait for `provost approve`",
-        AskedWhere::Nowhere => "no terminal: every question is denied at once",
-    };
-    let mut route = format!("{}/{}", saved.provider, saved.model);
-    for next in &saved.fallbacks {
-        route.push_str(&format!(", then {next}"));
-    }
-    let text = format!(
-        "{session} · policy {} · mode {}{judge} · {route} · {asked}",
-        saved.setup.policy.name,
-        mode.as_str(),
-    );
-    view.head("session", &text);
-    if planning {
-        let nobody = asking == AskedWhere::Nowhere || mode == policies::Mode::Never;
-        let text = if nobody {
-            "plan mode is on, and nobody can approve a plan here: this session only reads (--approvals operator lets one wait)"
-        } else {
-            "on: everything but a proven read is denied until a person approves the plan"
-        };
-        view.head("plan", text);
-    }
-}
-
 /// A session that never started leaves no folder behind, unless the record knows it.
 pub(crate) fn sweep(places: &Places, session: &protocol::SessionId, saved: &Saved) {
     let known = session::open_record(places)
@@ -424,27 +387,6 @@ fn finish(ran: Ran, after: &After<'_>) -> Result<ExitCode, Failure> {
             .help("ask again: provost resume SESSION \"…\" --output-schema FILE"));
     }
     Ok(ExitCode::from(exit::of_outcome(end.outcome, terminated)))
-}
-
-/// How much of what was asked a policy could answer next time.
-fn learned(store: &session::Store, view: &mut View) -> Result<(), Failure> {
-    let session = store.session().clone();
-    let entries = store.with(|record: &mut Record| sessions::entries(record, &session))?;
-    let asked = entries.iter().filter(|entry| match entry {
-        Entry::Verdict { verdict, .. } => match verdict.decision {
-            policies::Decision::Ask => true,
-            // What a mode has answered was an ask.
-            policies::Decision::Deny => verdict.stage == policies::Stage::Mode,
-            policies::Decision::Allow => false,
-        },
-        _ => false,
-    });
-    let text = format!(
-        "{} call(s) were asked about: provost policy suggest --from-session {session}",
-        asked.count()
-    );
-    view.head("learned", &text);
-    Ok(())
 }
 
 /// What changed, and what becomes of it.

@@ -36,6 +36,18 @@ pub(crate) struct Standing {
     pub(crate) ceiling: Mode,
 }
 
+/// The mode as the model reads it.
+pub(crate) fn in_words(mode: Mode, planning: bool) -> String {
+    let mode = mode.as_str();
+    if planning {
+        format!(
+            "{mode}; plan mode is on: until a person approves the plan that `submit_plan` hands in, everything but a proven read is denied"
+        )
+    } else {
+        mode.to_owned()
+    }
+}
+
 /// The open questions of one session, and its mode.
 #[derive(Debug, Clone)]
 pub(crate) struct Board {

@@ -27,7 +27,7 @@ use std::{
     path::PathBuf,
 };
 
-pub(crate) use board::{Board, Standing, shown};
+pub(crate) use board::{Board, Standing, in_words, shown};
 use protocol::SessionId;
 pub(crate) use serve::Operator;
 use supervisor_record::Places;

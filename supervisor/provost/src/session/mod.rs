@@ -436,18 +436,6 @@ fn system(spec: &JailSpec) -> Vec<String> {
     places.filter(|target| target != "/var/tmp").collect()
 }
 
-/// The mode as the model reads it.
-fn in_words(mode: policies::Mode, planning: bool) -> String {
-    let mode = mode.as_str();
-    if planning {
-        format!(
-            "{mode}; plan mode is on: until a person approves the plan that `submit_plan` hands in, everything but a proven read is denied"
-        )
-    } else {
-        mode.to_owned()
-    }
-}
-
 /// What the agent is told after its greeting.
 fn welcome(
     session: &SessionId,
@@ -483,7 +471,7 @@ fn welcome(
     let welcome = Welcome {
         hello: Hello::new("supervisor", session.clone()),
         workspace: spec.workspace.clone(),
-        mode: in_words(mode, planning),
+        mode: crate::operator::in_words(mode, planning),
         model: format!("{}/{}", saved.provider, saved.model),
         window,
         max_output,
