@@ -57,6 +57,10 @@ pub struct JailSpec {
     pub situation: Situation,
     /// The identity to take when the supervisor is root; `None` keeps the account's own.
     pub identity: Option<Identity>,
+    /// The identity is an account's that somebody works under: it reaches by itself whatever the
+    /// view takes from the host, and root opens nothing for it.
+    #[serde(default)]
+    pub own_reach: bool,
     /// The view, in the order of mounting.
     pub view: Vec<Mount>,
     /// Workspace root inside the view.

@@ -15,6 +15,10 @@ pub struct ReaderSpec {
     pub build: String,
     /// The session.
     pub session: SessionId,
+    /// The account to become before anything is opened, when the supervisor is root and works for
+    /// somebody; `None` keeps the supervisor's own.
+    #[serde(default)]
+    pub account: Option<Identity>,
     /// The errand.
     pub errand: Errand,
 }

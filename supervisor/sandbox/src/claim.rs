@@ -19,15 +19,37 @@ const LAST: u32 = 65_519;
 /// Ids that are tried before giving up.
 const TRIES: u32 = 64;
 
-/// A user id that is this session's alone as long as the claim lives.
+/// The user id that a session of a root supervisor runs under: one that is this session's alone as
+/// long as the claim lives, or that of the account that it works for.
 #[derive(Debug)]
 pub struct ClaimedUid {
     identity: Identity,
-    // The lock file, held for life.
-    _lock: File,
+    // The lock file of an id that is the session's alone, held for life.
+    lock: Option<File>,
 }
 
 impl ClaimedUid {
+    /// An account's own id, which its other sessions and programs use too.
+    #[must_use]
+    pub fn of_account(identity: Identity) -> Self {
+        Self {
+            identity,
+            lock: None,
+        }
+    }
+
+    /// Whether it is the id of an account, which reaches its own places by itself.
+    #[must_use]
+    pub fn is_account(&self) -> bool {
+        self.lock.is_none()
+    }
+
+    /// Whether an id is one of those that sessions of root's own get.
+    #[must_use]
+    pub fn is_unused(uid: u32) -> bool {
+        (FIRST..=LAST).contains(&uid)
+    }
+
     /// The identity: the group has the same number.
     #[must_use]
     pub fn identity(&self) -> Identity {
@@ -132,7 +154,7 @@ fn claim(folder: &Path, uid: u32, patience: Duration) -> io::Result<Option<Claim
     }
     Ok(Some(ClaimedUid {
         identity: Identity { uid, gid: uid },
-        _lock: lock,
+        lock: Some(lock),
     }))
 }
 

@@ -22,7 +22,7 @@ use std::{
     sync::Arc,
 };
 
-use protocol::jail::{Identity, JailSpec, Mount};
+use protocol::jail::{JailSpec, Mount};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
@@ -63,7 +63,7 @@ pub fn attend(listener: OwnedFd, spec: &JailSpec, gate: Gate) -> io::Result<Atte
     let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (told, begun) = std::sync::mpsc::sync_channel(1);
     let body = move || {
-        let taken = identity.map_or(Ok(()), take);
+        let taken = identity.map_or(Ok(()), crate::thread::take);
         let fails = taken.is_err();
         let _ = told.send(taken);
         if !fails {
@@ -77,18 +77,6 @@ pub fn attend(listener: OwnedFd, spec: &JailSpec, gate: Gate) -> io::Result<Atte
     let gone = || io::Error::other("the thread that attends the doors is gone");
     begun.recv().map_err(|_| gone())??;
     Ok(Attendant { _stop: stop })
-}
-
-/// This thread takes the session's account, without a way back: its rights are then the session's.
-fn take(identity: Identity) -> io::Result<()> {
-    let (uid, gid) = (
-        rustix::process::Uid::from_raw(identity.uid),
-        rustix::process::Gid::from_raw(identity.gid),
-    );
-    rustix::thread::set_thread_groups(&[])?;
-    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    Ok(())
 }
 
 /// The listener, shared with the threads that wait for a connection.

@@ -26,6 +26,7 @@ mod reader;
 mod rights;
 mod spawner;
 mod sys;
+mod thread;
 mod view;
 mod worker;
 
@@ -43,5 +44,6 @@ pub use link::{pipe_pair, send_order};
 pub use process::{Process, Stuck};
 pub use reader::{ReaderError, run_reader};
 pub use rights::{Row as RightRow, TABLE as RIGHTS, enforced_by, row_of};
+pub use thread::as_account;
 pub use view::{HOME, Host, SessionPlace, TMP, ViewError, command_environment, jail_spec};
 pub use worker::{WorkerBinary, WorkerMissing, find_worker};

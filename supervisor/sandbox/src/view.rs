@@ -71,6 +71,8 @@ pub struct SessionPlace<'a> {
     pub settings: &'a Settings,
     /// The identity to take when the supervisor is root.
     pub identity: Option<Identity>,
+    /// The identity is an account's, which reaches its places by itself.
+    pub own_reach: bool,
     /// The account's HOME, whose name the private HOME gets.
     pub home: &'a Path,
     /// Provost's own places (configuration, state, runtime): never in a view.
@@ -269,7 +271,7 @@ fn view(
             upper: text(place.tree)?,
             work: text(&place.tree.with_file_name("work"))?,
             target: workspace.clone(),
-            owner: place.identity.map(|_| owner),
+            owner: place.identity.filter(|_| !place.own_reach).map(|_| owner),
         },
         None => Mount::Writable {
             source: text(place.tree)?,
@@ -297,6 +299,7 @@ fn view(
             place.situation
         },
         identity: place.identity,
+        own_reach: place.own_reach,
         view: mounts,
         agent_read: vec![workspace.clone(), WORKER_INSIDE.to_owned()],
         // What must not be read is not in the view, so that all of it may be.

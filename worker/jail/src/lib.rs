@@ -49,5 +49,5 @@ pub use hands::{Hands, Standing};
 pub use jail::{Outside, Role, View, build};
 pub use probe::{Raise, probe_role, try_all};
 pub use profile::profile;
-pub use reader::confine_reader;
+pub use reader::{become_account, confine_reader};
 pub use unfit::Unfit;

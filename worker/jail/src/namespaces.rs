@@ -31,15 +31,18 @@ const WATCHES: [(&str, &str); 2] = [
 
 /// From a prepared process to pid 1 in the finished view; returns twice.
 pub(crate) fn build(spec: &JailSpec, parent: Pid) -> Result<Role, Unfit> {
-    // Root reaches sources that the session's account does not: they are opened before the ids go.
+    // Root reaches sources that an unused uid does not: they are opened before the ids go.
     let mut sources = Vec::new();
-    if let Some(identity) = spec.identity {
+    let for_it = spec.identity.is_some() && !spec.own_reach;
+    if for_it {
         sources = view::open_sources(spec)?;
+    }
+    if let Some(identity) = spec.identity {
         take_identity(identity)?;
     }
     make_namespaces()?;
     die_with_parent(parent)?;
-    if spec.identity.is_none() {
+    if !for_it {
         sources = view::open_sources(spec)?;
     }
     // Inside the user namespace the count of processes is the session's own.

@@ -33,12 +33,8 @@ pub(crate) fn in_the_open(spec: &JailSpec, parent: Pid) -> Result<View, Unfit> {
     die_with_parent(parent)?;
     // Whatever outlives its own parent comes to hands, and nothing to the host's own pid 1.
     prctl::set_child_subreaper(true).step("become the reaper")?;
-    let others = if spec.identity.is_some() {
-        0
-    } else {
-        running()
-    };
-    // The count is the account's: an unused uid has none but the session's own.
+    // The count is the account's: what else runs under it is not the session's.
+    let others = running();
     limit(
         Resource::RLIMIT_NPROC,
         spec.limits.processes.saturating_add(others),

@@ -8,10 +8,30 @@ use nix::{
         prctl,
         resource::{Resource, setrlimit},
     },
-    unistd::{Pid, geteuid},
+    unistd::{Gid, Pid, Uid, geteuid, setgroups, setresgid, setresuid},
 };
 
+use protocol::jail::Identity;
+
 use crate::{Unfit, calls, capabilities, domain, filter, unfit::Step as _};
+
+/// Becomes an account for good, before anything of its is opened: what the reader then reaches is what
+/// the account reaches. Root's empty network is taken along where the kernel gives one.
+///
+/// # Errors
+/// [`Unfit`] names the step; nothing may be opened then.
+pub fn become_account(account: Identity) -> Result<(), Unfit> {
+    let (uid, gid) = (Uid::from_raw(account.uid), Gid::from_raw(account.gid));
+    if uid.is_root() || gid.as_raw() == 0 {
+        let why = "it is root's: leave it out";
+        return Err(Unfit::new("take the account", why));
+    }
+    // The wall behind the refused sockets, as below; refused inside some containers.
+    let _ = unshare(CloneFlags::CLONE_NEWNET);
+    setgroups(&[]).step("drop supplementary groups")?;
+    setresgid(gid, gid, gid).step("take the group")?;
+    setresuid(uid, uid, uid).step("take the account")
+}
 
 /// Raises a reader's walls around the current, single-threaded process: only `write` paths may be
 /// changed and only these and `read` paths read; below `layer` the marks of an overlay may be made too; no socket, no exec, no fork, no other process. An

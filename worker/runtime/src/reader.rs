@@ -34,6 +34,11 @@ pub(crate) fn run() -> ExitCode {
                 .to_owned(),
         );
     }
+    if let Some(account) = spec.account
+        && let Err(unfit) = worker_jail::become_account(account)
+    {
+        return refuse(&mut link, unfit.to_string());
+    }
     let paths = Paths::of(&spec.errand);
     if let Err(error) = paths.prepare() {
         return refuse(&mut link, error.to_string());

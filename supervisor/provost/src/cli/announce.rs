@@ -32,8 +32,13 @@ pub(super) fn announce(
     for next in &saved.fallbacks {
         route.push_str(&format!(", then {next}"));
     }
+    let account = saved.account.as_ref();
+    let account = account.map_or_else(String::new, |account| {
+        let (name, uid) = (&account.name, account.identity.uid);
+        format!(" · works as {name} (user {uid})")
+    });
     let text = format!(
-        "{session} · policy {} · mode {}{judge} · {route} · {asked}",
+        "{session}{account} · policy {} · mode {}{judge} · {route} · {asked}",
         saved.setup.policy.name,
         mode.as_str(),
     );

@@ -170,6 +170,9 @@ pub(crate) struct RunArgs {
     /// Where questions go: this terminal, or people who answer with `provost approve`
     #[arg(long, value_enum, default_value = "terminal")]
     pub(crate) approvals: Approvals,
+    /// For root: work for this account, as it and with its rights alone; what is made belongs to it
+    #[arg(long, value_name = "ACCOUNT")]
+    pub(crate) r#as: Option<String>,
     /// Also append each signed audit head to a file, or send it to the system's log
     #[arg(long, value_name = "FILE|syslog")]
     pub(crate) audit_head: Option<String>,

@@ -19,8 +19,8 @@ use crate::{
     harden::Keys,
     output,
     session::{
-        self, AskedWhere, Conducted, Heads, Place, Plan, Ran, Saved, now_ms, own_places,
-        review::Layer, session_id, setup,
+        self, Account, AskedWhere, Conducted, Heads, Place, Plan, Ran, RunsAs, Saved, now_ms,
+        own_places, review::Layer, session_id, setup,
     },
     telemetry::Telemetry,
     view::{View, time},
@@ -53,9 +53,14 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         return Err(Failure::new(exit::USAGE, "the task is empty")
             .help("say what is to be done: provost run \"…\""));
     }
+    let account = args.r#as.as_deref().map(Account::find).transpose()?;
     let places = own_places()?;
     take_over(&places)?;
-    let mut setup = setup::setup(&args.setup, &places)?;
+    let mut setup = setup::setup(
+        &args.setup,
+        &places,
+        account.as_ref().map(|account| account.identity),
+    )?;
     setup.plan = args.plan;
     session::sweep_containers(&places, &setup.policy.settings)?;
     let wall = args.timeout.as_deref().map(setup::seconds).transpose()?;
@@ -79,7 +84,8 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
     let session = session_id()?;
     let heads = args.audit_head.as_deref().map(Heads::open).transpose()?;
     let _telemetry = Telemetry::start(&keys, args.metrics.as_deref())?;
-    let mut place = Place::new(places.clone(), &session, None)?;
+    let runs_as = account.as_ref().map_or(RunsAs::Own, RunsAs::Account);
+    let mut place = Place::new(places.clone(), &session, runs_as)?;
     place.heads = heads;
     let mut view = View::new(args.output, session.as_str());
     let asking = asked_where(args.output, args.approvals);
@@ -92,6 +98,7 @@ pub(crate) fn run(args: RunArgs, keys: Keys) -> Result<ExitCode, Failure> {
         wall,
         max_cost,
         uid: None,
+        account,
         hidden: Vec::new(),
         tools: Vec::new(),
         holding: session::Holding::Copy,
@@ -197,7 +204,7 @@ pub(crate) fn resume(args: ResumeArgs, keys: Keys) -> Result<ExitCode, Failure> 
         orphan.lock,
         record,
         worker.into(),
-        saved.uid,
+        RunsAs::of(&saved),
     )?;
     place.heads = heads;
     let mut view = View::new(args.output, id.as_str());

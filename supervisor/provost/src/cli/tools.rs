@@ -18,7 +18,7 @@ use crate::{
     exit::{BUG, ENDED, Failure, USAGE},
     harden::Keys,
     output,
-    session::{self, Place, Plan, Saved, own_places, session_id, setup},
+    session::{self, Place, Plan, RunsAs, Saved, own_places, session_id, setup},
     view::View,
 };
 
@@ -87,7 +87,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         }));
     }
     let places = own_places()?;
-    let setup = setup::setup(args, &places)?;
+    let setup = setup::setup(args, &places, None)?;
     session::sweep_containers(&places, &setup.policy.settings)?;
     let script = script(tool, &input);
     let asked = Asked {
@@ -98,7 +98,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
     };
     let models = models::choose(&asked, (&setup.policy, setup.mode), &keys, &places)?;
     let session = session_id()?;
-    let place = Place::new(places.clone(), &session, None)?;
+    let place = Place::new(places.clone(), &session, RunsAs::Own)?;
     let wall = setup.policy.settings.limits.wall;
     let saved = Saved {
         setup,
@@ -109,6 +109,7 @@ fn call(name: &str, input: &str, args: &SetupArgs, keys: Keys) -> Result<ExitCod
         wall,
         max_cost: None,
         uid: None,
+        account: None,
         hidden: Vec::new(),
         tools: Vec::new(),
         holding: session::Holding::Copy,

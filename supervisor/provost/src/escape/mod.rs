@@ -93,7 +93,7 @@ fn attempt(
         policy: policy.display().to_string(),
         ..SetupArgs::default()
     };
-    let setup = setup::setup(&args, places)?;
+    let setup = setup::setup(&args, places, None)?;
     session::sweep_containers(places, &setup.policy.settings)?;
     // Inside namespaces and containers hands is the first process; elsewhere it is the command's
     // parent's, whom the probe finds itself.

@@ -15,7 +15,7 @@ use crate::{
     cli::Format,
     exit::{ENDED, Failure},
     harden::Keys,
-    session::{self, Place, Plan, Saved, review::Layer, session_id, setup::Setup},
+    session::{self, Place, Plan, RunsAs, Saved, review::Layer, session_id, setup::Setup},
     view::View,
 };
 
@@ -51,7 +51,7 @@ pub(super) fn play(
     };
     let models = crate::cli::choose(&asked, (&setup.policy, setup.mode), keys, places)?;
     let id = session_id()?;
-    let place = Place::new(places.clone(), &id, None)?;
+    let place = Place::new(places.clone(), &id, RunsAs::Own)?;
     let saved = Saved {
         setup,
         provider: models.provider,
@@ -61,6 +61,7 @@ pub(super) fn play(
         wall: WALL,
         max_cost: None,
         uid: None,
+        account: None,
         hidden: Vec::new(),
         tools: Vec::new(),
         holding: session::Holding::Copy,

@@ -1,10 +1,11 @@
 //! Brings the workspace into a session: by a layer above it, or by a copy.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use policies::WorkspaceMode;
 use protocol::{
     Floor, Right, bounds,
+    jail::Identity,
     reader::{Errand, Finding, ReaderFailure},
 };
 use supervisor_sandbox::ClaimedUid;
@@ -14,18 +15,26 @@ use crate::exit::{BUG, CONFIG, Failure, REFUSED_AT_START};
 
 impl Place {
     /// Makes an empty folder of the session's own.
-    fn make(&self, name: &str) -> Result<(), Failure> {
-        let folder = self.lock.folder().join(name);
-        std::fs::create_dir(&folder).map_err(|error| {
+    fn make(&self, name: &str) -> Result<PathBuf, Failure> {
+        let folder = super::beside(self.lock.folder(), name);
+        let made = std::fs::create_dir(&folder);
+        made.map_err(|error| {
             let message = format!("cannot make `{}`: {error}", folder.display());
             Failure::new(REFUSED_AT_START, message)
-        })
+        })?;
+        Ok(folder)
+    }
+
+    /// Who owns what a reader makes, where it does not make it as the session's own account.
+    fn owner(&self) -> Option<Identity> {
+        let claim = self.claim.as_ref().filter(|claim| !claim.is_account());
+        claim.map(ClaimedUid::identity)
     }
 
     /// Brings the workspace in as the policy says; if it says nothing, by an overlay where that works
     /// and else by a copy. Answers what the start line says.
     pub(crate) async fn bring_in(&mut self, saved: &mut Saved) -> Result<String, Failure> {
-        saved.uid = self.claim.as_ref().map(|claim| claim.identity().uid);
+        saved.uid = self.owner().map(|owner| owner.uid);
         self.make_tree(saved)?;
         let confinement = &saved.setup.policy.settings.confinement;
         let own = confinement.namespaces && confinement.backend == policies::Backend::Landlock;
@@ -59,10 +68,9 @@ impl Place {
 
     /// Prepares an overlay on the workspace; the inner error is why it cannot be one.
     async fn lay_over(&mut self, saved: &mut Saved) -> Result<Result<String, String>, Failure> {
-        self.make("work")?;
-        let owner = self.claim.as_ref().map(ClaimedUid::identity);
-        if let Some(owner) = owner {
-            let work = self.lock.folder().join("work");
+        let work = self.make("work")?;
+        let owner = self.owner();
+        if let Some(owner) = self.claim.as_ref().map(ClaimedUid::identity) {
             std::os::unix::fs::chown(&work, Some(owner.uid), Some(owner.gid)).map_err(|error| {
                 let message = format!("cannot give `{}` away: {error}", work.display());
                 Failure::new(REFUSED_AT_START, message)
@@ -161,7 +169,7 @@ impl Place {
             hide: saved.setup.hide.clone(),
             max_bytes: bounds::COPY_BYTES,
             max_entries: bounds::COPY_ENTRIES,
-            owner: self.claim.as_ref().map(ClaimedUid::identity),
+            owner: self.owner(),
         };
         let refused = |why: &str| {
             Failure::new(
@@ -196,14 +204,18 @@ impl Place {
         if name == "tree" {
             return super::tree_of(self.lock.folder()).display().to_string();
         }
-        self.lock.folder().join(name).display().to_string()
+        super::beside(self.lock.folder(), name)
+            .display()
+            .to_string()
     }
 
     /// Sends a reader, on a thread that may block.
     async fn errand(&self, errand: Errand) -> Result<Result<Finding, String>, Failure> {
         let (worker, session) = (Arc::clone(&self.worker), self.session().clone());
-        let asked =
-            tokio::task::spawn_blocking(move || queries::one_errand(&worker, &session, errand));
+        let account = self.account();
+        let asked = tokio::task::spawn_blocking(move || {
+            queries::one_errand(&worker, &session, account, errand)
+        });
         asked
             .await
             .map_err(|error| Failure::new(BUG, format!("the reader's thread failed: {error}")))

@@ -80,11 +80,13 @@ impl Watch {
 
     async fn count(&self) -> Option<u64> {
         let (worker, session) = (Arc::clone(&self.worker), self.session.clone());
-        let tree = self.folder.join("tree").display().to_string();
+        let tree = super::tree_of(&self.folder).display().to_string();
+        let account = super::account_of(&self.folder);
         let errand = Errand::Measure { tree };
-        let found =
-            tokio::task::spawn_blocking(move || queries::one_errand(&worker, &session, errand))
-                .await;
+        let found = tokio::task::spawn_blocking(move || {
+            queries::one_errand(&worker, &session, account, errand)
+        })
+        .await;
         match found {
             Ok(Ok(Finding::Measured { bytes, .. })) => Some(bytes),
             // A tree that changes too fast to be read is counted at the next look.

@@ -1,5 +1,6 @@
 //! A session from its plan to its bill: places, copy, jail, certificate, the loop, the end.
 
+mod account;
 mod backend;
 mod bait;
 mod bring;
@@ -44,13 +45,14 @@ use supervisor_record::History;
 use supervisor_sandbox::{Jail, command_environment};
 use tokio::sync::mpsc;
 
+pub(crate) use account::Account;
 pub(crate) use backend::sweep as sweep_containers;
 pub(crate) use conduct::Conducted;
 pub(crate) use heads::Heads;
 pub(crate) use links::Inbox;
-pub(crate) use open::{leave as leave_tree, tree_of};
+pub(crate) use open::{WRITTEN, account_of, beside, leave as leave_tree, tree_of};
 pub(crate) use place::{
-    Place, digest_of, explained_facts, open_record, own_places, random_hex, session_id,
+    Place, RunsAs, digest_of, explained_facts, open_record, own_places, random_hex, session_id,
     sweep_unentered,
 };
 pub(crate) use shared::SharedBreakers;
@@ -88,6 +90,9 @@ pub(crate) struct Saved {
     pub(crate) max_cost: Option<f64>,
     /// The user id that owns the session's tree, when the supervisor is root.
     pub(crate) uid: Option<u32>,
+    /// The account that a root supervisor's session works for.
+    #[serde(default)]
+    pub(crate) account: Option<Account>,
     /// Hidden paths that were left out of the copy, at most 100.
     pub(crate) hidden: Vec<String>,
     /// Tools on offer; all if empty.
@@ -278,6 +283,7 @@ async fn run_inside(
     let databases = queries::Databases::new(
         Arc::clone(&worker),
         session.clone(),
+        saved.account.as_ref().map(|account| account.identity),
         saved.setup.databases.clone(),
     );
     let infos = databases

@@ -1,21 +1,28 @@
 //! Where a session's tree lies when nothing can be mounted: it is worked in by its own name, so every
 //! folder on the way must be open to the session's account. For an ordinary account that is the
 //! session's own folder. Root's sessions run under an unused uid, which root's folders are closed to:
-//! their trees lie in a folder of their own, and the session's folder holds a link to it.
+//! their trees lie in a folder of their own, and the session's folder holds a link to it. Sessions that
+//! root starts for an account always lie there, with everything that their readers write: readers are
+//! that account.
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown,
+    },
     path::{Path, PathBuf},
 };
 
 use protocol::{SessionId, jail::Identity};
 use supervisor_record::Places;
+use supervisor_sandbox::ClaimedUid;
 
 use crate::exit::{Failure, REFUSED_AT_START};
 
 /// Of the system's own places, for root.
 const TREES: &str = "/var/lib/provost-trees";
+/// What readers write beside a tree, for an account that cannot make names there.
+pub(crate) const WRITTEN: [&str; 3] = ["manifest.jsonl", "apply.jsonl", "session.patch"];
 /// The capability without which root makes no namespaces either.
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -23,6 +30,31 @@ const CAP_SYS_ADMIN: u32 = 21;
 pub(crate) fn tree_of(folder: &Path) -> PathBuf {
     let tree = folder.join("tree");
     fs::read_link(&tree).unwrap_or(tree)
+}
+
+/// A file that a session's reader writes or reads beside its tree.
+pub(crate) fn beside(folder: &Path, name: &str) -> PathBuf {
+    tree_of(folder).with_file_name(name)
+}
+
+/// The account that a session works for, by the owner of its open tree, whose name only root can give
+/// to another; `None` where readers work as the supervisor.
+pub(crate) fn account_of(folder: &Path) -> Option<Identity> {
+    let tree = folder.join("tree");
+    if !tree.is_symlink() {
+        return None;
+    }
+    let facts = fs::symlink_metadata(tree_of(folder)).ok()?;
+    let unused = ClaimedUid::is_unused(facts.uid()) || facts.uid() == 0;
+    (!unused).then(|| Identity {
+        uid: facts.uid(),
+        gid: facts.gid(),
+    })
+}
+
+/// Gives a new folder to the account alone.
+pub(super) fn give(folder: &Path, account: Identity) -> io::Result<()> {
+    chown(folder, Some(account.uid), Some(account.gid))
 }
 
 /// Whether this process may make namespaces as far as it can know without trying.
@@ -44,6 +76,7 @@ pub(super) fn make(
     session: &SessionId,
     folder: &Path,
     identity: Option<Identity>,
+    for_account: bool,
 ) -> Result<PathBuf, Failure> {
     let Some(identity) = identity else {
         return Ok(folder.join("tree"));
@@ -51,7 +84,7 @@ pub(super) fn make(
     let refused = |why: String| {
         Failure::new(
             REFUSED_AT_START,
-            format!("a session of root without namespaces has no place: {why}"),
+            format!("a session of another account than the supervisor's has no place: {why}"),
         )
         .help(format!(
             "let every account pass (not list) the folders above `{TREES}`, or name another state folder with PROVOST_STATE_DIR"
@@ -65,7 +98,15 @@ pub(super) fn make(
         .find(|trees| trees.ancestors().skip(1).all(is_open));
     let trees = trees.ok_or_else(|| refused("no folder is open to its account".to_owned()))?;
     let own = trees.join(session.as_str());
-    secure(trees, &own, identity)
+    let group = (!for_account).then_some(identity.gid);
+    secure(trees, &own, group)
+        .and_then(|()| {
+            if for_account {
+                reserve(&own, identity)
+            } else {
+                Ok(())
+            }
+        })
         .map_err(|error| refused(format!("`{}`: {error}", own.display())))?;
     let tree = own.join("tree");
     let link = folder.join("tree");
@@ -83,9 +124,30 @@ fn is_open(folder: &Path) -> bool {
         .is_ok_and(|facts| facts.is_dir() && facts.permissions().mode() & 0o001 != 0)
 }
 
+/// Makes what the readers of an account's session write: the names in the session's folder stay root's, so
+/// that the account can put nothing else in their place.
+fn reserve(own: &Path, account: Identity) -> io::Result<()> {
+    for name in WRITTEN {
+        let path = own.join(name);
+        match fs::File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+        {
+            Ok(file) => std::os::unix::fs::fchown(&file, Some(account.uid), Some(account.gid))?,
+            // Of a start that fell back on its way.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// The folder of all trees, which all may pass and only root may list; in it the session's, which
-/// only its own account passes.
-fn secure(trees: &Path, own: &Path, identity: Identity) -> io::Result<()> {
+/// only its own group passes. Without one all may pass it too: an account's group has others in it, and
+/// what lies there is each closed to all but the account.
+fn secure(trees: &Path, own: &Path, group: Option<u32>) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o711).create(trees) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -104,8 +166,11 @@ fn secure(trees: &Path, own: &Path, identity: Identity) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
     }
+    let Some(gid) = group else {
+        return fs::set_permissions(own, fs::Permissions::from_mode(0o711));
+    };
     // The group has the unused uid's number, and nobody else is in it.
-    chown(own, None, Some(identity.gid))?;
+    chown(own, None, Some(gid))?;
     fs::set_permissions(own, fs::Permissions::from_mode(0o710))
 }
 
@@ -127,6 +192,9 @@ pub(crate) fn leave(folder: &Path) {
         && let Some(own) = tree.parent()
     {
         let _ = fs::remove_dir(&tree);
+        for name in WRITTEN {
+            let _ = fs::remove_file(own.join(name));
+        }
         let _ = fs::remove_dir(own);
         // The last one's end leaves nothing.
         if let Some(trees) = own.parent() {
@@ -145,15 +213,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let trees = folder.path().join("trees");
         let gid = nix::unistd::getegid().as_raw();
-        let identity = Identity { uid: gid, gid };
-        secure(&trees, &trees.join("s-1"), identity).expect("made");
+        secure(&trees, &trees.join("s-1"), Some(gid)).expect("made");
         let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(&trees), mode(&trees.join("s-1"))), (0o711, 0o710));
         fs::set_permissions(&trees, fs::Permissions::from_mode(0o777)).expect("mode");
-        secure(&trees, &trees.join("s-2"), identity).expect_err("refused");
+        secure(&trees, &trees.join("s-2"), None).expect_err("refused");
         fs::remove_dir_all(&trees).expect("gone");
         std::os::unix::fs::symlink(folder.path(), &trees).expect("link");
-        secure(&trees, &trees.join("s-3"), identity).expect_err("a link");
+        secure(&trees, &trees.join("s-3"), None).expect_err("a link");
     }
 
     #[test]

@@ -16,7 +16,9 @@ use supervisor_sandbox::{
     ClaimedUid, HOME, Host, SessionPlace, TMP, WorkerBinary, find_worker, free_uid, jail_spec,
 };
 
-use super::{Holding, Saved, Store, bait, heads::Heads, now_ms, open, queries, stand::Ground};
+use super::{
+    Account, Holding, Saved, Store, bait, heads::Heads, now_ms, open, queries, stand::Ground,
+};
 use crate::exit::{BUG, CONFIG, Failure, REFUSED_AT_START};
 
 /// A file in the folder of a session that the record does not know yet.
@@ -29,15 +31,16 @@ pub(super) fn remove_layer(
     folder: &Path,
 ) -> Result<(), String> {
     let tree = open::tree_of(folder);
-    let home = tree.with_file_name(HOME);
-    for place in [tree, folder.join("work"), home] {
+    let account = open::account_of(folder);
+    let (home, work) = (tree.with_file_name(HOME), tree.with_file_name("work"));
+    for place in [tree, work, home] {
         if !place.exists() {
             continue;
         }
         let errand = Errand::Remove {
             folder: place.display().to_string(),
         };
-        match queries::one_errand(worker, session, errand)? {
+        match queries::one_errand(worker, session, account, errand)? {
             Finding::Removed => {}
             other => return Err(queries::why(&other)),
         }
@@ -107,11 +110,16 @@ pub(crate) fn sweep_unentered(places: &Places, record: &Record) -> std::io::Resu
 }
 
 /// Removes a folder of a session's account, by a reader; whether it is gone.
-pub(super) fn remove(worker: &WorkerBinary, session: &SessionId, folder: &Path) -> bool {
+pub(super) fn remove(
+    worker: &WorkerBinary,
+    session: &SessionId,
+    account: Option<Identity>,
+    folder: &Path,
+) -> bool {
     let errand = Errand::Remove {
         folder: folder.display().to_string(),
     };
-    let found = queries::one_errand(worker, session, errand);
+    let found = queries::one_errand(worker, session, account, errand);
     let _ = std::fs::remove_dir(folder);
     matches!(found, Ok(Finding::Removed)) && !folder.exists()
 }
@@ -126,6 +134,29 @@ pub(crate) struct Place {
     /// Where the audit's heads are sent besides.
     pub(crate) heads: Option<Heads>,
     pub(super) claim: Option<ClaimedUid>,
+    /// HOME of the account that the session works for.
+    home: PathBuf,
+}
+
+/// Whom a session runs as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunsAs<'a> {
+    /// The supervisor's own account, or for root an unused uid.
+    Own,
+    /// For root the unused uid that owns the session's files already.
+    Again(Option<u32>),
+    /// The account that root works for.
+    Account(&'a Account),
+}
+
+impl<'a> RunsAs<'a> {
+    /// Whom a session that goes on runs as.
+    pub(crate) fn of(saved: &'a Saved) -> Self {
+        saved
+            .account
+            .as_ref()
+            .map_or(Self::Again(saved.uid), Self::Account)
+    }
 }
 
 /// Finds Provost's own places.
@@ -154,11 +185,11 @@ pub(crate) fn session_id() -> Result<SessionId, Failure> {
 }
 
 impl Place {
-    /// A place for a new session, or for one that goes on (`uid` is then its tree's owner).
+    /// A place for a new session, or for one that goes on.
     pub(crate) fn new(
         places: Places,
         session: &SessionId,
-        uid: Option<u32>,
+        runs_as: RunsAs<'_>,
     ) -> Result<Self, Failure> {
         let refused =
             |error: &dyn std::fmt::Display| Failure::new(REFUSED_AT_START, error.to_string());
@@ -177,7 +208,7 @@ impl Place {
         std::fs::write(&marker, "")
             .map_err(|error| refused(&format!("cannot write `{}`: {error}", marker.display())))?;
         let record = open_record(&places)?;
-        Self::with(places, lock, record, Arc::new(worker), uid)
+        Self::with(places, lock, record, Arc::new(worker), runs_as)
     }
 
     /// From parts that are held already.
@@ -186,14 +217,30 @@ impl Place {
         lock: SessionLock,
         record: Record,
         worker: Arc<WorkerBinary>,
-        uid: Option<u32>,
+        runs_as: RunsAs<'_>,
     ) -> Result<Self, Failure> {
         worker.start_digest();
-        let claim = nix::unistd::geteuid()
-            .is_root()
-            .then(|| free_uid(places.runtime(), uid))
-            .transpose();
-        let claim = claim.map_err(|error| Failure::new(REFUSED_AT_START, error.to_string()))?;
+        let unused = |wanted| {
+            let claim = nix::unistd::geteuid()
+                .is_root()
+                .then(|| free_uid(places.runtime(), wanted))
+                .transpose();
+            claim.map_err(|error| Failure::new(REFUSED_AT_START, error.to_string()))
+        };
+        let claim = match runs_as {
+            RunsAs::Own => unused(None)?,
+            RunsAs::Again(uid) => unused(uid)?,
+            RunsAs::Account(account) => {
+                account.still()?;
+                Some(ClaimedUid::of_account(account.identity))
+            }
+        };
+        let home = match runs_as {
+            RunsAs::Account(account) => account.home.clone(),
+            RunsAs::Own | RunsAs::Again(_) => {
+                std::env::var_os("HOME").map_or_else(|| PathBuf::from("/home/agent"), PathBuf::from)
+            }
+        };
         Ok(Self {
             places,
             lock,
@@ -201,6 +248,7 @@ impl Place {
             record: Some(record),
             heads: None,
             claim,
+            home,
         })
     }
 
@@ -220,6 +268,9 @@ impl Place {
     /// Makes the empty folder that becomes the session's tree: where its account can work in it by
     /// name, if it is plain already that nothing will be mounted.
     pub(super) fn make_tree(&self, saved: &Saved) -> Result<(), Failure> {
+        if self.account().is_some() {
+            return self.make_open_tree();
+        }
         let confinement = &saved.setup.policy.settings.confinement;
         let docker = confinement.backend == policies::Backend::Docker;
         if !docker && (!confinement.namespaces || !open::may_make_namespaces()) {
@@ -232,8 +283,19 @@ impl Place {
     /// Makes an empty tree where its account can work in it by name.
     pub(super) fn make_open_tree(&self) -> Result<(), Failure> {
         let (folder, identity) = (self.lock.folder(), self.identity());
-        let tree = open::make(&self.places, self.session(), folder, identity)?;
-        std::fs::create_dir(&tree).map_err(|error| cannot("make", &tree, &error))
+        let own = self.account().is_some();
+        let tree = open::make(&self.places, self.session(), folder, identity, own)?;
+        std::fs::create_dir(&tree).map_err(|error| cannot("make", &tree, &error))?;
+        let Some(account) = self.account() else {
+            return Ok(());
+        };
+        open::give(&tree, account).map_err(|error| cannot("give away", &tree, &error))
+    }
+
+    /// The account that the session works for.
+    pub(super) fn account(&self) -> Option<Identity> {
+        let claim = self.claim.as_ref().filter(|claim| claim.is_account());
+        claim.map(ClaimedUid::identity)
     }
 
     /// Whether the session's account can work in the tree where it lies.
@@ -246,7 +308,7 @@ impl Place {
         let home = self.tree().with_file_name(HOME);
         if home.exists() {
             // Of a supervisor that died; its session's HOME is not kept.
-            remove(&self.worker, self.session(), &home);
+            remove(&self.worker, self.session(), self.account(), &home);
         }
         open::make_home(&home, &home.join(TMP), self.identity())
             .map_err(|error| cannot("make", &home, &error))
@@ -259,8 +321,6 @@ impl Place {
         situation: Situation,
         doors: Doors,
     ) -> Result<JailSpec, Failure> {
-        let home =
-            std::env::var_os("HOME").map_or_else(|| PathBuf::from("/home/agent"), PathBuf::from);
         let tree = self.tree();
         let private = [
             self.places.config().to_owned(),
@@ -279,7 +339,8 @@ impl Place {
             doors,
             settings: &saved.setup.policy.settings,
             identity: self.identity(),
-            home: &home,
+            own_reach: self.account().is_some(),
+            home: &self.home,
             private: &private,
         };
         jail_spec(&place, &Host::look()).map_err(|error| Failure::new(CONFIG, error.to_string()))
@@ -347,7 +408,9 @@ impl Place {
         if home.exists() {
             let (worker, session) = (Arc::clone(&self.worker), self.session().clone());
             // What cannot be removed now goes at resume, or with the layer.
-            let _ = tokio::task::spawn_blocking(move || remove(&worker, &session, &home)).await;
+            let account = self.account();
+            let removing = move || remove(&worker, &session, account, &home);
+            let _ = tokio::task::spawn_blocking(removing).await;
         }
     }
 }
@@ -379,6 +442,7 @@ impl Ground for Trial<'_> {
             doors,
             settings: &self.policy.settings,
             identity: self.identity,
+            own_reach: false,
             home: Path::new("/home/agent"),
             private: &private,
         };
@@ -393,7 +457,13 @@ impl Ground for Trial<'_> {
         let link = self.folder.join("tree");
         if self.identity.is_some() && !link.is_symlink() {
             std::fs::remove_dir(&link).map_err(|error| cannot("remove", &link, &error))?;
-            let tree = open::make(self.places, &self.session, self.folder, self.identity)?;
+            let tree = open::make(
+                self.places,
+                &self.session,
+                self.folder,
+                self.identity,
+                false,
+            )?;
             let made = std::fs::create_dir(&tree);
             made.and_then(|()| match self.identity {
                 Some(Identity { uid, gid }) => {

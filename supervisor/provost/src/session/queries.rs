@@ -6,6 +6,7 @@ use policies::Database;
 use protocol::{
     BUILD, CallId, FailureClass, SessionId, bounds,
     call::{Outcome, SqlAnswer},
+    jail::Identity,
     reader::{Errand, Finding, ReaderSpec},
 };
 use supervisor_core::{EffectOutcome, ListTables, Message, Permit, QueryDatabase};
@@ -18,6 +19,7 @@ use super::links::Inbox;
 pub(crate) struct Databases {
     worker: Arc<WorkerBinary>,
     session: SessionId,
+    account: Option<Identity>,
     declared: Rc<Vec<(Database, PathBuf)>>,
 }
 
@@ -26,11 +28,13 @@ impl Databases {
     pub(crate) fn new(
         worker: Arc<WorkerBinary>,
         session: SessionId,
+        account: Option<Identity>,
         declared: Vec<(Database, PathBuf)>,
     ) -> Self {
         Self {
             worker,
             session,
+            account,
             declared: Rc::new(declared),
         }
     }
@@ -96,7 +100,7 @@ impl Databases {
     pub(crate) fn describe(&self) -> Result<Vec<protocol::DatabaseInfo>, String> {
         let mut infos = Vec::new();
         for (errand, (declared, _)) in self.errands().into_iter().zip(self.declared.iter()) {
-            let found = one_errand(&self.worker, &self.session, errand)?;
+            let found = one_errand(&self.worker, &self.session, self.account, errand)?;
             let Finding::Tables { tables } = found else {
                 return Err(format!("database `{}`: {}", declared.name, why(&found)));
             };
@@ -121,11 +125,12 @@ impl Databases {
             self.session.clone(),
             inbox.clone(),
         );
+        let account = self.account;
         tokio::task::spawn_local(async move {
             let asked = tokio::task::spawn_blocking(move || {
                 let findings = errands
                     .into_iter()
-                    .map(|errand| one_errand(&worker, &session, errand));
+                    .map(|errand| one_errand(&worker, &session, account, errand));
                 findings.collect::<Result<Vec<_>, _>>()
             });
             // The reader's own clock ends a query; this bound only covers a reader that hangs.
@@ -147,15 +152,17 @@ impl Databases {
     }
 }
 
-/// Sends one reader on one errand that has one finding.
+/// Sends one reader on one errand that has one finding, as `account` if root works for one.
 pub(crate) fn one_errand(
     worker: &WorkerBinary,
     session: &SessionId,
+    account: Option<Identity>,
     errand: Errand,
 ) -> Result<Finding, String> {
     let spec = ReaderSpec {
         build: BUILD.to_owned(),
         session: session.clone(),
+        account,
         errand,
     };
     let mut found = None;

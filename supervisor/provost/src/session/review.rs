@@ -2,12 +2,14 @@
 //! of the tree is a reader's work; nothing here opens a file of it.
 
 use std::{
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use protocol::{
     BUILD, SessionId,
+    jail::Identity,
     reader::{Change, Errand, Finding, NodeKind, ReaderFailure, ReaderSpec, Step},
 };
 use supervisor_record::{Places, SessionLock};
@@ -78,10 +80,15 @@ impl Layer {
         })
     }
 
+    /// The account that the session works for, which readers become.
+    fn account(&self) -> Option<Identity> {
+        self.saved.account.as_ref().map(|account| account.identity)
+    }
+
     fn path(&self, name: &str) -> String {
         let path = match name {
             "tree" => super::tree_of(&self.folder),
-            name => self.folder.join(name),
+            name => super::beside(&self.folder, name),
         };
         path.display().to_string()
     }
@@ -98,6 +105,7 @@ impl Layer {
         let spec = ReaderSpec {
             build: BUILD.to_owned(),
             session: self.session.clone(),
+            account: self.account(),
             errand,
         };
         let (mut all, mut left, mut bad) = (Vec::new(), Vec::new(), None);
@@ -162,13 +170,16 @@ impl Layer {
                 .collect(),
         };
         let failed = |why: String| Failure::new(ENDED, format!("cannot write the patch: {why}"));
-        let bytes =
-            match queries::one_errand(&self.worker, &self.session, errand).map_err(failed)? {
-                Finding::Patched { bytes, .. } => bytes,
-                other => return Err(failed(queries::why(&other))),
-            };
-        let copied = std::fs::copy(&inside, out);
-        let _ = std::fs::remove_file(&inside);
+        let bytes = match queries::one_errand(&self.worker, &self.session, self.account(), errand)
+            .map_err(failed)?
+        {
+            Finding::Patched { bytes, .. } => bytes,
+            other => return Err(failed(queries::why(&other))),
+        };
+        let copied = copy_out(Path::new(&inside), out);
+        if self.account().is_none() {
+            let _ = std::fs::remove_file(&inside);
+        }
         copied.map_err(|error| failed(format!("`{}`: {error}", out.display())))?;
         Ok(bytes)
     }
@@ -198,7 +209,7 @@ impl Layer {
             changes,
         };
         let failed = |why: String| Failure::new(ENDED, format!("cannot apply: {why}"));
-        match queries::one_errand(&self.worker, &self.session, errand).map_err(failed)? {
+        match queries::one_errand(&self.worker, &self.session, self.account(), errand).map_err(failed)? {
             Finding::Applied { changes } => Ok(changes),
             Finding::Failed { class: ReaderFailure::Moved, message } => {
                 Err(failed(message).help("the workspace moved on underneath: look with `provost diff`, or take the changes as a patch"))
@@ -219,7 +230,8 @@ impl Layer {
             steps,
         };
         let failed = |why: String| Failure::new(ENDED, format!("cannot undo: {why}"));
-        match queries::one_errand(&self.worker, &self.session, errand).map_err(failed)? {
+        // Pre-images lie where only the supervisor reads; nothing but the session's own tree is written.
+        match queries::one_errand(&self.worker, &self.session, None, errand).map_err(failed)? {
             Finding::Restored { files } => Ok(files),
             other => Err(failed(queries::why(&other))),
         }
@@ -229,16 +241,21 @@ impl Layer {
     pub(crate) fn discard(&self) -> Result<(), Failure> {
         let failed = |why: String| Failure::new(ENDED, format!("cannot discard: {why}"));
         place::remove_layer(&self.worker, &self.session, &self.folder).map_err(failed)?;
-        for name in [
-            "manifest.jsonl",
-            "apply.jsonl",
-            "session.patch",
-            "shown.patch",
-        ] {
+        for name in super::WRITTEN.iter().chain(&["shown.patch"]) {
             let _ = std::fs::remove_file(self.folder.join(name));
         }
         Ok(())
     }
+}
+
+/// Copies what a reader wrote, never through a link.
+fn copy_out(from: &Path, out: &Path) -> std::io::Result<u64> {
+    let mut from = std::fs::File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(from)?;
+    let mut out = std::fs::File::create(out)?;
+    std::io::copy(&mut from, &mut out)
 }
 
 /// A `.git` that became a file or a link sends git elsewhere, where nobody looked.

@@ -7,7 +7,10 @@ use policies::{
     Database, Facts, LayerName, Mode, Policy,
     parse::{self, Source},
 };
-use protocol::{bounds, jail::JailSpec};
+use protocol::{
+    bounds,
+    jail::{Identity, JailSpec},
+};
 use supervisor_record::Places;
 
 use crate::{
@@ -52,9 +55,14 @@ fn unbounded() -> Mode {
     Mode::Bypass
 }
 
-/// Resolves everything.
-pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure> {
-    let workspace = workspace(args.workspace.as_deref())?;
+/// Resolves everything; what lies below an account's folders is looked at as that account, if root works
+/// for one.
+pub(crate) fn setup(
+    args: &SetupArgs,
+    places: &Places,
+    account: Option<Identity>,
+) -> Result<Setup, Failure> {
+    let workspace = sight(account, || workspace(args.workspace.as_deref()))?;
     let own = [places.config(), places.state(), places.runtime()];
     for place in own {
         let place = place.canonicalize().unwrap_or_else(|_| place.to_owned());
@@ -70,11 +78,19 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
         }
     }
     let said = confinement_of(args)?;
-    let (mut policy, (mode, ceiling), notices) =
-        policy_with(&args.policy, args.mode.as_deref(), &workspace, places, said)?;
+    let (mut policy, (mode, ceiling), notices) = policy_with(
+        &args.policy,
+        args.mode.as_deref(),
+        &workspace,
+        places,
+        said,
+        account,
+    )?;
     obeyed(args, &policy.settings.confinement)?;
     built(&policy.settings.confinement)?;
-    let databases = databases(&mut policy, &args.database, &workspace)?;
+    let databases = sight(account, || {
+        databases(&mut policy, &args.database, &workspace)
+    })?;
     let mut hide = policy.settings.filesystem.hide.clone();
     for (_, file) in &databases {
         // A declared database is in nobody's view: run_sql is the only door.
@@ -92,6 +108,20 @@ pub(crate) fn setup(args: &SetupArgs, places: &Places) -> Result<Setup, Failure>
         databases,
         hide,
         notices,
+    })
+}
+
+/// Looks at something as the account, or as this process.
+fn sight<T: Send>(
+    account: Option<Identity>,
+    look: impl FnOnce() -> Result<T, Failure> + Send,
+) -> Result<T, Failure> {
+    let Some(account) = account else {
+        return look();
+    };
+    supervisor_sandbox::as_account(account, look).unwrap_or_else(|error| {
+        let message = format!("cannot take the rights of user {}: {error}", account.uid);
+        Err(Failure::new(REFUSED_AT_START, message))
     })
 }
 
@@ -145,7 +175,7 @@ pub(crate) fn policy(
     workspace: &Path,
     places: &Places,
 ) -> Result<(Policy, Mode, Vec<String>), Failure> {
-    let (policy, (mode, _), notices) = policy_with(name, mode, workspace, places, None)?;
+    let (policy, (mode, _), notices) = policy_with(name, mode, workspace, places, None, None)?;
     Ok((policy, mode, notices))
 }
 
@@ -212,6 +242,7 @@ fn policy_with(
     workspace: &Path,
     places: &Places,
     said: Option<Source>,
+    account: Option<Identity>,
 ) -> Result<Found, Failure> {
     let mut notices = Vec::new();
     let find = |name: &str| find(name, places);
@@ -235,7 +266,7 @@ fn policy_with(
     let file = workspace.join(PROJECT_POLICY);
     let mut policy = without_project.clone();
     // What comes from the workspace is untrusted: never through a link, and it can only tighten.
-    if let Some(text) = read_policy(&file, true)? {
+    if let Some(text) = sight(account, || read_policy(&file, true))? {
         notices.push(format!(
             "`{PROJECT_POLICY}` of the workspace tightens the policy"
         ));

@@ -166,6 +166,7 @@ mod tests {
             overlay: None,
             settings: &settings,
             identity: None,
+            own_reach: false,
             home: Path::new("/home/agent"),
             private: &[],
         };

@@ -228,6 +228,7 @@ mod tests {
             overlay: None,
             settings: &settings,
             identity: None,
+            own_reach: false,
             home: Path::new("/home/agent"),
             private: &[],
         };

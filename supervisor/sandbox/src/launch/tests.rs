@@ -19,6 +19,7 @@ fn spec() -> JailSpec {
         session: SessionId::parse("s-1").expect("valid"),
         situation: Situation::Namespaces,
         identity: None,
+        own_reach: false,
         view: Vec::new(),
         workspace: "/w".to_owned(),
         home: "/h".to_owned(),

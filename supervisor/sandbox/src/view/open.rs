@@ -103,6 +103,7 @@ pub(super) fn view(
         session: place.session.clone(),
         situation: Situation::Landlock,
         identity: place.identity,
+        own_reach: place.own_reach,
         view,
         agent_read: vec![tree.clone(), WORKER_ITSELF.to_owned()],
         ceiling: Domain {

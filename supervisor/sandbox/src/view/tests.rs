@@ -72,6 +72,7 @@ fn drawn(
             uid: 61_200,
             gid: 61_200,
         }),
+        own_reach: false,
         home: Path::new(home),
         private: &private,
     };

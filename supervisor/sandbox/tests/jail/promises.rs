@@ -110,6 +110,7 @@ impl Session {
             overlay: None,
             settings: &settings,
             identity: claim.as_ref().map(ClaimedUid::identity),
+            own_reach: false,
             home: Path::new("/home/u"),
             private: &[],
         };
@@ -677,6 +678,7 @@ fn a_reader_does_its_errand_and_no_other() {
         let spec = ReaderSpec {
             build: protocol::BUILD.to_owned(),
             session,
+            account: None,
             errand,
         };
         let mut findings = Vec::new();
@@ -727,6 +729,7 @@ fn a_reader_does_its_errand_and_no_other() {
     let spec = ReaderSpec {
         build: "0+0".to_owned(),
         session: SessionId::parse("s-test").expect("valid"),
+        account: None,
         errand: Errand::Remove { folder: at("copy") },
     };
     let mut findings = Vec::new();

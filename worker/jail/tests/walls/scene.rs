@@ -294,6 +294,7 @@ fn spec(session: SessionId, workspace: &Path, way: As) -> JailSpec {
             uid: ACCOUNT,
             gid: ACCOUNT,
         }),
+        own_reach: false,
         view,
         workspace: own("/workspace"),
         home: own("/home/agent"),
