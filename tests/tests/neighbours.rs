@@ -39,7 +39,7 @@ mod neighbours {
         text + "{\"text\":\"Done.\",\"stop\":\"end\"}\n"
     }
 
-    /// What the model read as the results of its calls.
+    /// What the commands wrote.
     fn output(place: &Place, session: &str) -> String {
         let told = place.told(session);
         let parts = told
@@ -48,7 +48,12 @@ mod neighbours {
         let texts = parts
             .flatten()
             .filter_map(|part| part["tool_result"]["content"].as_str());
-        texts.collect::<Vec<_>>().join("\n")
+        let objects = texts.filter_map(|text| {
+            let object = text.split_once('>')?.1.rsplit_once("</tool_result>")?.0;
+            serde_json::from_str::<serde_json::Value>(object).ok()
+        });
+        let written = objects.filter_map(|object| object["output"].as_str().map(str::to_owned));
+        written.collect::<Vec<_>>().join("\n")
     }
 
     fn play(place: &Place, command: &str, more: &[&str]) -> (Done, String) {
@@ -74,8 +79,8 @@ mod neighbours {
 
     #[test]
     fn what_is_made_for_an_account_belongs_to_it() {
-        if !is_root() {
-            return skipped("only root can work for another account");
+        if skipped(is_root(), "only root can work for another account") {
+            return;
         }
         for way in WAYS {
             let place = given_to(NOBODY);
@@ -120,9 +125,38 @@ mod neighbours {
     }
 
     #[test]
+    fn what_is_undone_belongs_to_the_account_again() {
+        if skipped(is_root(), "only root can work for another account") {
+            return;
+        }
+        for way in WAYS {
+            let place = given_to(NOBODY);
+            let policy = policy(&place, way);
+            let input = json!({ "file_path": "a.txt", "old_string": "one", "new_string": "two" });
+            let read = json!({ "name": "read_file", "input": { "file_path": "a.txt" } });
+            let edit = json!({ "name": "edit_file", "input": input });
+            let mut text = String::new();
+            for call in [read, edit] {
+                let line = json!({ "text": "", "tool_calls": [call], "stop": "tool" });
+                text.push_str(&format!("{line}\n"));
+            }
+            text.push_str("{\"text\":\"Done.\",\"stop\":\"end\"}\n");
+            let done = place.play(&text, &["--as", "nobody", "--policy", &policy]);
+            assert_eq!(done.code, Some(0), "{done}");
+            let session = done.session();
+            let file = place.tree(&session).join("a.txt");
+            assert_eq!(std::fs::read_to_string(&file).expect("edited"), "two\n");
+            let undone = place.run(["undo", &session]);
+            assert_eq!(undone.code, Some(0), "{way}: {undone}");
+            assert_eq!(std::fs::read_to_string(&file).expect("restored"), "one\n");
+            assert_eq!(file.metadata().expect("there").uid(), NOBODY, "{way}");
+        }
+    }
+
+    #[test]
     fn a_session_for_an_account_has_its_rights_alone() {
-        if !is_root() {
-            return skipped("only root can work for another account");
+        if skipped(is_root(), "only root can work for another account") {
+            return;
         }
         for way in WAYS {
             let place = given_to(NOBODY);
@@ -156,8 +190,8 @@ mod neighbours {
 
     #[test]
     fn a_workspace_that_the_account_cannot_enter_or_change_is_refused() {
-        if !is_root() {
-            return skipped("only root can work for another account");
+        if skipped(is_root(), "only root can work for another account") {
+            return;
         }
         let place = Place::new();
         place.mode("work", 0o700);
@@ -176,8 +210,8 @@ mod neighbours {
 
     #[test]
     fn root_follows_nothing_that_the_account_has_laid() {
-        if !is_root() {
-            return skipped("only root can work for another account");
+        if skipped(is_root(), "only root can work for another account") {
+            return;
         }
         let place = given_to(NOBODY);
         // A policy of the workspace that only root could read.
@@ -246,8 +280,8 @@ mod neighbours {
 
     #[test]
     fn a_session_for_an_account_goes_on_after_its_supervisor_was_killed() {
-        if !is_root() {
-            return skipped("only root can work for another account");
+        if skipped(is_root(), "only root can work for another account") {
+            return;
         }
         let place = given_to(NOBODY);
         let live = place.start_play(
@@ -330,8 +364,8 @@ mod neighbours {
 
     #[test]
     fn two_sessions_neither_see_nor_reach_one_another() {
-        if !is_root() {
-            return skipped("neighbours of several accounts need root");
+        if skipped(is_root(), "neighbours of several accounts need root") {
+            return;
         }
         let daemon = 1;
         // Of root's own, of one account twice, of two accounts.
@@ -358,7 +392,11 @@ mod neighbours {
                 let look = LOOK
                     .replace("$HOST", &host.join(" "))
                     .replace("$TREE", &tree.display().to_string());
-                let (_, said) = play(&other, &look, &more);
+                // In a file: the command lines that it lists would else hold what it looks for.
+                other.write("work/look.sh", look);
+                other.mode("work/look.sh", 0o644);
+                give(&other.work().join("look.sh"), two);
+                let (_, said) = play(&other, "bash look.sh; true", &more);
                 let case = format!("{first:?} and {second:?}, {confinement}: {said}");
                 for found in [
                     "tmp: neighbour",
