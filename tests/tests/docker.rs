@@ -476,6 +476,49 @@ mod docker {
     }
 
     #[test]
+    fn what_the_engine_holds_is_read_back_and_a_lifted_limit_ends_the_session() {
+        if !has_engine() || skipped(is_root(), "the engine's groups are root's") {
+            return;
+        }
+        let place = Place::new();
+        let rights = ["memory", "processes", "cpu"];
+        let floors: String = rights.map(|r| format!("{r} = \"required\"\n")).concat();
+        let text = format!(
+            "version = 1\n[confinement]\nbackend = \"docker\"\nimage = \"{IMAGE}\"\n[confinement.rights]\n{floors}[limits]\nmemory = \"96MiB\"\ncpu = 0.5\n"
+        );
+        let policy = place.policy(&text).display().to_string();
+        let play = script(&["echo > begun; sleep 3", "echo not reached"]);
+        let more = ["--policy", &policy, "--mode", "bypass"];
+        let live = place.start_play(&play, &more);
+        let session = until("a session", LONGEST, || place.session());
+        let begun = || place.tree(&session).join("begun").exists().then_some(());
+        until("the first command runs", LONGEST, begun);
+        let told = place.told(&session);
+        let certificate = told.iter().find(|entry| entry["kind"] == "certificate");
+        let certificate = &some("a certificate", certificate)["rights"];
+        for right in rights {
+            let mut states = certificate.as_array().into_iter().flatten();
+            let state = states.find(|state| state["right"] == right);
+            let state = some(right, state);
+            assert_eq!(state["state"], "enforced", "{state}");
+        }
+        assert!(
+            certificate.to_string().contains("100663296"),
+            "{certificate}"
+        );
+
+        let name = format!("provost-{session}");
+        let lifted = docker(&["update", "--memory", "1g", "--memory-swap", "1g", &name]);
+        let lifted = some("an update", lifted);
+        assert!(lifted.contains(&name), "{lifted}");
+        let done = live.wait(LONGEST);
+        assert_eq!(done.code, Some(1), "{done}");
+        let told = place.told(&session);
+        let end = some("an end", told.iter().find(|entry| entry["kind"] == "ended"));
+        assert!(end.to_string().contains("required right memory"), "{end}");
+    }
+
+    #[test]
     fn an_image_without_a_shell_says_so_and_the_file_tools_work() {
         if !has_engine() {
             return;

@@ -44,8 +44,15 @@ pub(crate) fn of(
         cpu_millis: cpu_millis(settings),
         folder: folder(places),
     };
+    // Read back as the engine was told, also where the policy leaves the processors to the machine.
+    let limits = Limits {
+        memory: plan.memory,
+        processes: settings.limits.processes,
+        #[expect(clippy::cast_precision_loss, reason = "thousandths of at most 4,096")]
+        cpu: Some(plan.cpu_millis as f64 / 1_000.0),
+    };
     let docker = Docker::new(Arc::new(engine), plan);
-    Ok((Arc::new(docker), Arc::new(Group::none())))
+    Ok((Arc::new(docker), Arc::new(Group::of_engine(limits))))
 }
 
 /// Removes what supervisors that died have left with the engine. It is asked only when this start needs

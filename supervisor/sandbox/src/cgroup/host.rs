@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// What a controller bounds.
@@ -42,15 +42,26 @@ pub(super) struct Home {
 
 /// Finds the home of a controller, from `/proc/self/mountinfo` and `/proc/self/cgroup`.
 pub(super) fn home(controller: Controller) -> io::Result<Home> {
+    home_in(controller, &std::fs::read_to_string("/proc/self/cgroup")?)
+}
+
+/// The group of a controller that another process stands in, as far as it can be seen from here.
+pub(super) fn home_of(controller: Controller, pid: u32) -> io::Result<Home> {
+    home_in(
+        controller,
+        &std::fs::read_to_string(format!("/proc/{pid}/cgroup"))?,
+    )
+}
+
+fn home_in(controller: Controller, groups: &str) -> io::Result<Home> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-    let groups = std::fs::read_to_string("/proc/self/cgroup")?;
     let none = || {
         let word = controller.as_str();
         io::Error::other(format!(
             "no hierarchy of control groups has `{word}` mounted"
         ))
     };
-    find(controller, &mounts, &groups)
+    find(controller, &mounts, groups)
         .filter(|home| !home.unified || offers(&home.folder, controller))
         .ok_or_else(none)
 }
@@ -85,6 +96,10 @@ fn find(controller: Controller, mounts: &str, groups: &str) -> Option<Home> {
         let Ok(below) = Path::new(own).strip_prefix(root) else {
             continue;
         };
+        // Of a process outside of this one's own namespace of groups.
+        if below.components().any(|part| part == Component::ParentDir) {
+            continue;
+        }
         let home = Home {
             folder: Path::new(point).join(below),
             unified: !v1,
@@ -144,6 +159,7 @@ mod tests {
             home("/sys/fs/cgroup/in", true)
         );
         assert_eq!(find(Controller::Memory, part, "0::/elsewhere"), None);
+        assert_eq!(find(Controller::Memory, part, "0::/box/../out"), None);
         assert_eq!(find(Controller::Memory, "", groups), None);
     }
 }

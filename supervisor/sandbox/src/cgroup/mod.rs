@@ -63,6 +63,8 @@ struct Part {
 pub struct Group {
     parts: Vec<Part>,
     absent: Vec<(Controller, String)>,
+    /// What an engine was told to hold its container to, in groups that it makes itself.
+    engine: Option<Limits>,
 }
 
 /// What the kernel counted in a group.
@@ -81,6 +83,7 @@ impl Group {
         let mut group = Self {
             parts: Vec::new(),
             absent: Vec::new(),
+            engine: None,
         };
         for controller in Controller::ALL {
             match Part::make(controller, session, limits) {
@@ -91,12 +94,13 @@ impl Group {
         group
     }
 
-    /// No group: a container's engine makes its own.
+    /// Groups that a container's engine makes, to be read back only.
     #[must_use]
-    pub fn none() -> Self {
+    pub fn of_engine(limits: Limits) -> Self {
         Self {
             parts: Vec::new(),
             absent: Vec::new(),
+            engine: Some(limits),
         }
     }
 
@@ -128,6 +132,10 @@ impl Group {
     /// Reads back that process `pid` stands in each group and that each limit is what it should be.
     #[must_use]
     pub fn read_back(&self, pid: u32) -> Vec<Probe> {
+        if let Some(limits) = &self.engine {
+            let probe = |&controller: &Controller| of_engine(controller, pid, limits);
+            return Controller::ALL.iter().map(probe).collect();
+        }
         let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let mut probes: Vec<Probe> = self.parts.iter().map(|part| part.probe(&own)).collect();
         probes.extend(self.absent.iter().map(|(controller, why)| {
@@ -247,6 +255,20 @@ impl Part {
 
     /// Refused: each limit is in place. Twin: the process is in the group that the limits are of.
     fn probe(&self, own: &str) -> Probe {
+        let name = self.folder.file_name().unwrap_or_default();
+        let tail = format!("/{FOLDER}/{}", name.to_string_lossy());
+        self.judge(own.lines().any(|line| {
+            let names = line.split(':').nth(1).unwrap_or_default();
+            let here = if self.unified {
+                names.is_empty()
+            } else {
+                names.split(',').any(|n| n == self.controller.as_str())
+            };
+            here && line.ends_with(&tail)
+        }))
+    }
+
+    fn judge(&self, inside: bool) -> Probe {
         let mut wrong = Vec::new();
         let mut shown = Vec::new();
         for knob in &self.knobs {
@@ -265,17 +287,6 @@ impl Part {
                 Err(error) => wrong.push(format!("{}: {error}", file.display())),
             }
         }
-        let name = self.folder.file_name().unwrap_or_default();
-        let tail = format!("/{FOLDER}/{}", name.to_string_lossy());
-        let inside = own.lines().any(|line| {
-            let names = line.split(':').nth(1).unwrap_or_default();
-            let here = if self.unified {
-                names.is_empty()
-            } else {
-                names.split(',').any(|n| n == self.controller.as_str())
-            };
-            here && line.ends_with(&tail)
-        });
         if !inside {
             wrong.push("the box is not in its group".to_owned());
         }
@@ -284,6 +295,31 @@ impl Part {
         let case = format!("cgroup.{}", self.controller.as_str());
         outside(right(self.controller), case, refused, inside, answer)
     }
+}
+
+/// What holds a container's first process, in the group where its engine has put it. The twin: it is not
+/// the group of the supervisor.
+fn of_engine(controller: Controller, pid: u32, limits: &Limits) -> Probe {
+    let found = host::home_of(controller, pid);
+    let home = match found {
+        Ok(home) => home,
+        Err(why) => {
+            let case = format!("cgroup.{}", controller.as_str());
+            return outside(right(controller), case, false, true, why.to_string());
+        }
+    };
+    let apart = host::home(controller).map_or(true, |own| own.folder != home.folder);
+    let mut knobs = knobs(controller, home.unified, limits);
+    // Shares beside other work are left as the engine gives them.
+    knobs.retain(|knob| !matches!(knob.file, "cpu.shares" | "cpu.weight"));
+    let part = Part {
+        controller,
+        folder: home.folder.clone(),
+        home: home.folder,
+        unified: home.unified,
+        knobs,
+    };
+    part.judge(apart)
 }
 
 /// What the kernel answers is what was written, rounded down to a page.
