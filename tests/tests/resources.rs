@@ -359,6 +359,59 @@ mod resources {
     }
 
     #[test]
+    fn a_view_that_the_host_changes_ends_the_session_and_is_told() {
+        if skipped(is_root(), "only root changes the mounts of a session") {
+            return;
+        }
+        let place = Place::new();
+        let mut live = place.start_play(
+            &calls(&["echo > begun; sleep 3.14159", "echo not reached"]),
+            &["--mode", "bypass"],
+        );
+        let session = until("a session", END, || place.session());
+        let sleeper = || {
+            let found = fs::read_dir("/proc").ok()?.flatten();
+            found
+                .filter(|entry| {
+                    fs::read(entry.path().join("cmdline"))
+                        .is_ok_and(|line| line == b"sleep\03.14159\0")
+                })
+                .find_map(|entry| entry.file_name().into_string().ok())
+        };
+        let pid = until("the command runs", END, || {
+            if live.has_ended() {
+                return Some(String::new());
+            }
+            sleeper()
+        });
+        // A folder that nobody may write becomes one that everybody may.
+        let changed = std::process::Command::new("nsenter")
+            .args([
+                "-t",
+                &pid,
+                "-m",
+                "mount",
+                "-t",
+                "tmpfs",
+                "none",
+                "/usr/local",
+            ])
+            .output()
+            .expect("nsenter");
+        assert!(changed.status.success(), "{changed:?}");
+        let done = live.wait(END);
+        assert_eq!(done.code, Some(1), "{done}");
+        let told = place.told(&session);
+        let end = told.iter().find(|entry| entry["kind"] == "ended");
+        let end = end.expect("an end").to_string();
+        assert!(
+            end.contains("mounts of the session") && end.contains("/usr/local"),
+            "{end}"
+        );
+        assert!(!done.to_string().contains("not reached\""), "{done}");
+    }
+
+    #[test]
     fn a_required_right_that_nothing_enforces_refuses_with_its_cause_and_remedy() {
         let place = Place::new();
         // A real file system has no limit for one tree: here `disk` can only be watched.

@@ -10,10 +10,13 @@ use protocol::{
 };
 use supervisor_core::{Certificate, Container, RightState};
 use supervisor_record::Places;
-use supervisor_sandbox::{ContainerFacts, Facts, Group, WorkerBinary, enforced_by};
+use supervisor_sandbox::{
+    ContainerFacts, Facts, Group, Jail, MountView, WorkerBinary, enforced_by,
+};
 use tokio::{io::AsyncReadExt as _, net::unix::pipe};
 
 use super::{bait::Bait, links::Hands, now_ms};
+use crate::exit::{Failure, REFUSED_AT_START};
 
 /// Longest that all probes may take together.
 const PROBE_TIME: Duration = Duration::from_secs(10);
@@ -66,9 +69,29 @@ pub(crate) struct Bounds {
     pub(crate) hands: u32,
     /// Processes that the policy allows.
     pub(crate) processes: u64,
+    /// Its mounts, if they are its own.
+    pub(crate) view: Option<MountView>,
 }
 
 impl Bounds {
+    /// Of a box that stands.
+    ///
+    /// # Errors
+    /// Its mounts cannot be read.
+    pub(crate) fn of(jail: &Jail, group: Arc<Group>, processes: u64) -> Result<Self, Failure> {
+        let hands = jail.process.hands();
+        let view = MountView::of(hands, jail.facts.situation).map_err(|error| {
+            let message = format!("the mounts of the box cannot be read back: {error}");
+            Failure::new(REFUSED_AT_START, message)
+        })?;
+        Ok(Self {
+            group,
+            hands,
+            processes,
+            view,
+        })
+    }
+
     /// Looks what the kernel holds the box to now. One thing that bounds the processes is enough.
     pub(crate) fn read_back(&self) -> Vec<Probe> {
         let mut probes = self.group.read_back(self.hands);
@@ -85,6 +108,13 @@ impl Bounds {
 
     /// A right of the certificate that was held from outside and is not any more, with what was found.
     pub(crate) fn lost(&self, certificate: &Certificate) -> Option<String> {
+        // Whatever the floors are: what the view holds up is more than one right, and nobody meant this.
+        let changed = self.view.as_ref().and_then(|view| view.changed(self.hands));
+        if let Some(found) = changed {
+            return Some(format!(
+                "the mounts of the session are not what they were when it was proven ({found}): somebody on the host changed them"
+            ));
+        }
         let probes = self.read_back();
         let wanted = certificate.rights.iter().filter(|state| {
             state.held

@@ -232,11 +232,7 @@ async fn run_inside(
     began: Instant,
 ) -> Result<(Conducted, Certificate), Failure> {
     let (worker, resumed) = (Arc::clone(&place.worker), plan.history.is_some());
-    let bounds = certify::Bounds {
-        group,
-        hands: jail.process.hands(),
-        processes: spec.limits.processes,
-    };
+    let bounds = certify::Bounds::of(&jail, group, spec.limits.processes)?;
     let (inbox, messages) = mpsc::unbounded_channel();
     let lost =
         |error: std::io::Error| Failure::new(REFUSED_AT_START, format!("a link failed: {error}"));

@@ -39,11 +39,7 @@ pub(crate) fn trial(
         let confinement = &policy.settings.confinement;
         let stood = stand::stand(&mut ground, confinement, &backend, &worker).await?;
         let (spec, jail, _attendant) = (stood.spec, stood.jail, stood.attendant);
-        let bounds = certify::Bounds {
-            group,
-            hands: jail.process.hands(),
-            processes: spec.limits.processes,
-        };
+        let bounds = certify::Bounds::of(&jail, group, spec.limits.processes)?;
         let lost = |error: std::io::Error| {
             Failure::new(REFUSED_AT_START, format!("a link failed: {error}"))
         };
