@@ -68,9 +68,9 @@ pub(super) fn approve(args: &ApproveArgs) -> Result<ExitCode, Failure> {
             Said::Instead { input }
         }
         (None, None) => match args.scope {
-            ScopeWord::Once => Said::Once,
-            ScopeWord::Turn => Said::Turn,
-            ScopeWord::Session => Said::Session,
+            ScopeWord::Once => Said::Once {},
+            ScopeWord::Turn => Said::Turn {},
+            ScopeWord::Session => Said::Session {},
         },
     };
     answer_to(&args.id, args.nonce.as_deref(), answer, true)
@@ -112,7 +112,7 @@ fn answer_to(
         answer,
     };
     match ask::say(&places, &session, &asked).map_err(|error| failed(&error))? {
-        Tell::Taken => {
+        Tell::Taken {} => {
             output::err(&format!("{session}/{}: answered\n", shown.question));
             Ok(ExitCode::SUCCESS)
         }

@@ -28,7 +28,7 @@ pub(crate) fn open(
     let (path, handle) = folder(places)?;
     let mut found = Vec::new();
     for (session, name) in sockets(&path, only)? {
-        match speak(short(&handle, &name), &Ask::List) {
+        match speak(short(&handle, &name), &Ask::List {}) {
             Ok(Tell::Open { questions, .. }) => found.push((session, questions)),
             // Left by a supervisor that was killed: nobody listens, nobody will.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {

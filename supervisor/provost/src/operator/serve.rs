@@ -17,7 +17,7 @@ use tokio::{
     net::{UnixListener, UnixStream},
     sync::Semaphore,
     task::JoinHandle,
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
@@ -106,11 +106,13 @@ async fn converse(
     }
     let mut decoder = frame::Decoder::new(FRAME);
     let mut chunk = vec![0; 16 * 1024];
+    // One deadline for a whole request: a peer that speaks a byte at a time holds its place no longer.
+    let mut deadline = Instant::now() + bounds::OPERATOR_IDLE;
     loop {
         let asked = match decoder.next_message::<Ask>() {
             Ok(Some(asked)) => asked,
             Ok(None) => {
-                let got = timeout(bounds::OPERATOR_IDLE, stream.read(&mut chunk)).await??;
+                let got = timeout_at(deadline, stream.read(&mut chunk)).await??;
                 if got == 0 {
                     return Ok(());
                 }
@@ -123,7 +125,7 @@ async fn converse(
             }
         };
         let told = match asked {
-            Ask::List => Tell::Open {
+            Ask::List {} => Tell::Open {
                 v: 1,
                 session: session.to_owned(),
                 questions: board.all(),
@@ -141,11 +143,12 @@ async fn converse(
                 nonce,
                 answer,
             } => match take(board, inbox, question, &nonce, answer) {
-                Ok(()) => Tell::Taken,
+                Ok(()) => Tell::Taken {},
                 Err(why) => Tell::Refused { why },
             },
         };
         say(&mut stream, &told).await?;
+        deadline = Instant::now() + bounds::OPERATOR_IDLE;
     }
 }
 
@@ -212,12 +215,12 @@ fn take(
         }
         (None, answer) => {
             let answer = match answer {
-                Said::Once => QuestionAnswer::Allow(Scope::Once),
-                Said::Turn | Said::Session if shown.once_only => {
+                Said::Once {} => QuestionAnswer::Allow(Scope::Once),
+                Said::Turn {} | Said::Session {} if shown.once_only => {
                     return Err("only `once` is on offer: the safety check asks".to_owned());
                 }
-                Said::Turn => QuestionAnswer::Allow(Scope::Turn),
-                Said::Session => QuestionAnswer::Allow(Scope::Session),
+                Said::Turn {} => QuestionAnswer::Allow(Scope::Turn),
+                Said::Session {} => QuestionAnswer::Allow(Scope::Session),
                 Said::Instead { input } => QuestionAnswer::Instead(input),
                 Said::Deny { message } => QuestionAnswer::Deny(message),
                 Said::Words { text } => QuestionAnswer::Deny(Some(text)),

@@ -1,4 +1,7 @@
 //! What is said on an operator's socket: one request, one answer, as frames of the treaty's form.
+//!
+//! A word without content is written `Word {}`: serde lets any field pass beside a bare one, whatever
+//! `deny_unknown_fields` says, and an answer must not bring along what nobody asked.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Ask {
     /// What is open?
-    List,
+    List {},
     /// Which mode is in force? With `to`, put another one in force.
     Mode {
         /// The mode that is wanted.
@@ -31,11 +34,11 @@ pub(crate) enum Ask {
 #[serde(tag = "say", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Said {
     /// Yes, this call.
-    Once,
+    Once {},
     /// Yes, this very action until the turn ends.
-    Turn,
+    Turn {},
     /// Yes, this very action until the session ends.
-    Session,
+    Session {},
     /// Not this, but this input instead, once.
     Instead {
         /// The tool's input.
@@ -74,7 +77,7 @@ pub(crate) enum Tell {
         planning: bool,
     },
     /// The answer was taken.
-    Taken,
+    Taken {},
     /// It was not.
     Refused {
         /// Why, for people.
@@ -158,5 +161,22 @@ impl Shown {
         }
         text.push_str(&format!("\n  nonce {}", self.nonce));
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_lets_a_strange_field_pass() {
+        for word in ["once", "turn", "session"] {
+            let plain = format!("{{\"say\":\"{word}\"}}");
+            serde_json::from_str::<Said>(&plain).expect(word);
+            let more = format!("{{\"say\":\"{word}\",\"mode\":\"bypass\"}}");
+            serde_json::from_str::<Said>(&more).expect_err(word);
+        }
+        serde_json::from_str::<Ask>("{\"ask\":\"list\"}").expect("plain");
+        serde_json::from_str::<Ask>("{\"ask\":\"list\",\"all\":true}").expect_err("more");
     }
 }
