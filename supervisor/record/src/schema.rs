@@ -15,6 +15,9 @@ use crate::{checkpoint, record::OpenError, sign::Key};
 /// Version of the tables; raised with each change that an older program would misread.
 pub(crate) const VERSION: i32 = 3;
 
+/// Bytes of the log's index, at least.
+const INDEX: u64 = 32 * 1024;
+
 /// "Prov": tells our file from another program's.
 const APPLICATION: i32 = 0x5072_6f76;
 
@@ -82,7 +85,15 @@ pub(crate) fn open(path: &Path, key: &Key) -> Result<Connection, OpenError> {
     let until = Instant::now() + bounds::RECORD_WAIT;
     loop {
         // The first to come turns the log on, which SQLite does not wait for by itself.
-        match attempt(path, key) {
+        match attempt(path, key, false) {
+            // On a full disk the log's shared index cannot be made. What is kept can be read without it,
+            // alone; each write then says that the disk is full.
+            Err(error) if is_full(path, &error) => {
+                return attempt(path, key, true).map_err(|error| match error {
+                    OpenError::Database { path, .. } => OpenError::DiskFull { path },
+                    other => other,
+                });
+            }
             Err(OpenError::Database { source, .. })
                 if is_busy(&source) && Instant::now() < until =>
             {
@@ -117,7 +128,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-fn attempt(path: &Path, key: &Key) -> Result<Connection, OpenError> {
+fn attempt(path: &Path, key: &Key, alone: bool) -> Result<Connection, OpenError> {
     let failed = |source: rusqlite::Error| match source.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => OpenError::Damaged {
             path: path.to_owned(),
@@ -137,6 +148,10 @@ fn attempt(path: &Path, key: &Key) -> Result<Connection, OpenError> {
     let mut db = Connection::open_with_flags(path, flags).map_err(failed)?;
     wait_boundedly(&mut db).map_err(failed)?;
     db.set_prepared_statement_cache_capacity(64);
+    if alone {
+        db.pragma_update(None, "locking_mode", "exclusive")
+            .map_err(failed)?;
+    }
     db.pragma_update(None, "trusted_schema", false)
         .map_err(failed)?;
     db.pragma_update(None, "cell_size_check", true)
@@ -213,6 +228,20 @@ fn attempt(path: &Path, key: &Key) -> Result<Connection, OpenError> {
     }
     tx.commit().map_err(failed)?;
     Ok(db)
+}
+
+/// Whether an error is that of a disk without room, which SQLite does not call so when it makes its index.
+fn is_full(path: &Path, error: &OpenError) -> bool {
+    let OpenError::Database { source, .. } = error else {
+        return matches!(error, OpenError::DiskFull { .. });
+    };
+    let io = source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
+    let room = || {
+        let folder = path.parent()?;
+        let facts = nix::sys::statvfs::statvfs(folder).ok()?;
+        facts.blocks_available().checked_mul(facts.fragment_size())
+    };
+    io && room().is_some_and(|bytes| bytes < INDEX)
 }
 
 /// From version 1: its checkpoints had no signature. They get this record's, so that from here on one
