@@ -96,6 +96,7 @@ fn engine_json(engine: &Engines) -> serde_json::Value {
         Ok((socket, look)) => json!({
             "reachable": true, "socket": socket, "version": look.version, "runtime": look.runtime,
             "runtimes": look.runtimes, "rootless": look.rootless,
+            "warning": look.runtime_too_old(&look.runtime),
         }),
         Err(fault) => json!({ "reachable": false, "remedy": fault.to_string() }),
     }
@@ -110,8 +111,10 @@ fn engine_line(engine: &Engines) -> String {
             } else {
                 "who may use it is root"
             };
+            let warning = look.runtime_too_old(&look.runtime);
+            let warning = warning.map_or_else(String::new, |text| format!("; {text}"));
             format!(
-                "Docker {} at {socket} ({access}); runtimes {}: --backend docker --image NAME",
+                "Docker {} at {socket} ({access}); runtimes {}: --backend docker --image NAME{warning}",
                 look.version,
                 look.runtimes.join(", ")
             )

@@ -209,6 +209,10 @@ async fn run_in(mut place: Place, mut plan: Plan) -> Result<Ran, Failure> {
     for notice in &stands.told {
         plan.view.head("situation", notice);
     }
+    let engine = stands.jail.facts.container.as_ref();
+    for warning in engine.iter().flat_map(|facts| &facts.warnings) {
+        plan.view.head("engine", warning);
+    }
     let conducted = run_inside(&mut place, plan, &stands.spec, stands.jail, group, began).await;
     drop(stands.attendant);
     // However it ended, the jail is dead.

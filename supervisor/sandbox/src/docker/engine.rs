@@ -54,9 +54,27 @@ pub struct EngineLook {
     pub rootless: bool,
     /// Whether it maps the users of containers.
     pub remapped: bool,
+    /// Version of the `runc` that it starts containers with, if it tells.
+    pub runc: Option<String>,
 }
 
+/// First versions of `runc` without the faults of November 2025 by which a container reaches files of the
+/// host's own proc: of the lines 1.2 and 1.3, and every later line.
+const MENDED: [(u32, u32); 2] = [(2, 8), (3, 3)];
+
 impl EngineLook {
+    /// Known escapes of the runtime, by its version: what to know and what to do. A distribution may have
+    /// mended an older one, which its number does not tell; so this is said and nothing is refused.
+    #[must_use]
+    pub fn runtime_too_old(&self, runtime: &str) -> Option<String> {
+        let version = self.runc.as_deref().filter(|_| runtime == "runc")?;
+        is_too_old(version).then(|| {
+            format!(
+                "runtime too old: runc {version} has known escapes (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881) unless the distribution has mended it; 1.2.8, 1.3.3 and later have not"
+            )
+        })
+    }
+
     /// The runtime that a session gets.
     ///
     /// # Errors
@@ -191,6 +209,13 @@ impl Engine {
                 .iter()
                 .any(|option| option.split(',').any(|word| word == format!("name={name}")))
         };
+        let told = self
+            .call(what, super::LONGEST_CALL, |docker| async move {
+                docker.version().await
+            })?
+            .map_err(|error| EngineFault::calling(what, &error))?;
+        let mut parts = told.components.into_iter().flatten();
+        let runc = parts.find(|part| part.name == "runc");
         let mut runtimes: Vec<String> = info.runtimes.unwrap_or_default().into_keys().collect();
         runtimes.sort();
         Ok(EngineLook {
@@ -199,6 +224,7 @@ impl Engine {
             runtimes,
             rootless: has("rootless"),
             remapped: has("userns"),
+            runc: runc.map(|part| part.version),
         })
     }
 
@@ -361,6 +387,26 @@ fn is_reference(word: &str) -> bool {
             .any(|part| part.is_empty() || part == "." || part == "..")
 }
 
+/// Whether a version of `runc` is older than [`MENDED`]; one that cannot be read is.
+fn is_too_old(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|part| {
+        let end = part.find(|c: char| !c.is_ascii_digit());
+        part.get(..end.unwrap_or(part.len()))
+            .and_then(|digits| digits.parse::<u32>().ok())
+    });
+    let mut next = || numbers.next().flatten();
+    let (Some(major), Some(minor)) = (next(), next()) else {
+        return true;
+    };
+    let patch = next().unwrap_or(0);
+    let line = MENDED.iter().find(|(line, _)| *line == minor);
+    match (major, line) {
+        (1, Some((_, first))) => patch < *first,
+        (1, None) => MENDED.iter().all(|(line, _)| minor < *line),
+        (major, _) => major < 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -399,10 +445,44 @@ mod tests {
             runtimes: vec!["crun".into(), "runc".into()],
             rootless: false,
             remapped: false,
+            runc: None,
         };
         assert_eq!(look.runtime(None), Ok("runc".to_owned()));
         assert_eq!(look.runtime(Some("crun")), Ok("crun".to_owned()));
         let fault = look.runtime(Some("kata")).expect_err("unknown");
         assert!(fault.to_string().contains("crun, runc"));
+    }
+
+    #[test]
+    fn es_012_a_runtime_with_known_escapes_is_told() {
+        for old in [
+            "1.1.5+ds1",
+            "1.2.7",
+            "1.3.2",
+            "1.0.0-rc93",
+            "0.9",
+            "unknown",
+        ] {
+            assert!(is_too_old(old), "{old}");
+        }
+        for new in ["1.2.8", "1.3.3+ds", "1.4.0", "2.0"] {
+            assert!(!is_too_old(new), "{new}");
+        }
+        let mut look = EngineLook {
+            version: "28".to_owned(),
+            runtime: "runc".to_owned(),
+            runtimes: vec!["runc".to_owned()],
+            rootless: false,
+            remapped: false,
+            runc: Some("1.2.7".to_owned()),
+        };
+        let told = look.runtime_too_old("runc").expect("told");
+        assert!(
+            told.contains("runtime too old") && told.contains("1.2.8"),
+            "{told}"
+        );
+        assert_eq!(look.runtime_too_old("runsc"), None, "another runtime");
+        look.runc = None;
+        assert_eq!(look.runtime_too_old("runc"), None, "not told");
     }
 }

@@ -122,7 +122,8 @@ impl Backend for Docker {
         };
         let name = settings::name(&spec.session);
         let container = Container::new(Arc::clone(&self.engine), name.clone(), folder);
-        let warnings = self.engine.create(&name, settings::body(&asked))?;
+        let mut warnings = self.engine.create(&name, settings::body(&asked))?;
+        warnings.extend(look.runtime_too_old(&runtime));
         self.engine.start(&name)?;
         container.watch();
 
