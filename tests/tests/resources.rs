@@ -374,7 +374,7 @@ mod resources {
             found
                 .filter(|entry| {
                     fs::read(entry.path().join("cmdline"))
-                        .is_ok_and(|line| line == b"sleep\03.14159\0")
+                        .is_ok_and(|line| line == b"sleep\x003.14159\x00")
                 })
                 .find_map(|entry| entry.file_name().into_string().ok())
         };
