@@ -63,7 +63,7 @@ fn change(places: &Places, session: &SessionId, to: Mode, raise: bool) -> Result
         raise,
     };
     match say(places, session, &asked)? {
-        Tell::Taken => {}
+        Tell::Taken {} => {}
         Tell::Refused { why } => {
             let failure = Failure::new(ENDED, why.clone());
             return Err(if why.contains("is a raise") {
@@ -95,7 +95,7 @@ fn shown(places: &Places, session: &SessionId) -> Result<(Mode, bool), Failure> 
     match say(places, session, &asked)? {
         Tell::Mode { mode, planning } => Ok((mode, planning)),
         Tell::Refused { why } => Err(Failure::new(ENDED, why)),
-        Tell::Open { .. } | Tell::Taken => Err(silent()),
+        Tell::Open { .. } | Tell::Taken {} => Err(silent()),
     }
 }
 

@@ -135,7 +135,7 @@ async fn converse(
                 to: Some(to),
                 raise,
             } => match change(board, inbox, to, raise, peer) {
-                Ok(()) => Tell::Taken,
+                Ok(()) => Tell::Taken {},
                 Err(why) => Tell::Refused { why },
             },
             Ask::Answer {
