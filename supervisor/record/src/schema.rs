@@ -99,6 +99,10 @@ pub(crate) fn open(path: &Path, key: &Key) -> Result<Connection, OpenError> {
             {
                 std::thread::sleep(Duration::from_millis(5));
             }
+            // Another reads alone.
+            Err(OpenError::Database { path, source }) if is_busy(&source) && !has_room(&path) => {
+                return Err(OpenError::DiskFull { path });
+            }
             settled => return settled,
         }
     }
@@ -235,13 +239,16 @@ fn is_full(path: &Path, error: &OpenError) -> bool {
     let OpenError::Database { source, .. } = error else {
         return matches!(error, OpenError::DiskFull { .. });
     };
-    let io = source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
+    source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) && !has_room(path)
+}
+
+/// Whether the file system of the record has room for the log's index, as far as it tells.
+fn has_room(path: &Path) -> bool {
     let room = || {
-        let folder = path.parent()?;
-        let facts = nix::sys::statvfs::statvfs(folder).ok()?;
+        let facts = nix::sys::statvfs::statvfs(path.parent()?).ok()?;
         facts.blocks_available().checked_mul(facts.fragment_size())
     };
-    io && room().is_some_and(|bytes| bytes < INDEX)
+    room().is_none_or(|bytes| bytes >= INDEX)
 }
 
 /// From version 1: its checkpoints had no signature. They get this record's, so that from here on one

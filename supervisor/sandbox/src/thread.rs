@@ -47,6 +47,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("closed");
         std::fs::write(&file, "root's").expect("written");
+        let closed = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&file, closed).expect("closed");
         let nobody = Identity {
             uid: 65_534,
             gid: 65_534,

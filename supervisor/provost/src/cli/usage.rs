@@ -98,7 +98,8 @@ fn since(word: &str, now_ms: u64) -> Result<u64, Failure> {
             .map(|days| days * DAY_MS)
             .map_err(|_| bad());
     }
-    let (number, unit) = word.split_at(word.len().saturating_sub(1));
+    let end = word.len().saturating_sub(1);
+    let (number, unit) = word.split_at_checked(end).ok_or_else(bad)?;
     let factor = match unit {
         "m" => 60_000,
         "h" => 3_600_000,

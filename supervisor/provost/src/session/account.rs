@@ -8,6 +8,7 @@ use protocol::jail::Identity;
 use serde::{Deserialize, Serialize};
 use supervisor_sandbox::ClaimedUid;
 
+use super::Saved;
 use crate::exit::{Failure, REFUSED_AT_START, USAGE};
 
 /// An account of this machine.
@@ -102,6 +103,27 @@ impl Account {
             format!("the session works for `{}` as user {uid}, group {gid}, and that account has other numbers now", self.name),
         )
         .help("its files belong to nobody who could go on: take them with `provost diff --patch`, or discard them"))
+    }
+}
+
+/// Whom a session runs as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunsAs<'a> {
+    /// The supervisor's own account, or for root an unused uid.
+    Own,
+    /// For root the unused uid that owns the session's files already.
+    Again(Option<u32>),
+    /// The account that root works for.
+    Account(&'a Account),
+}
+
+impl<'a> RunsAs<'a> {
+    /// Whom a session that goes on runs as.
+    pub(crate) fn of(saved: &'a Saved) -> Self {
+        saved
+            .account
+            .as_ref()
+            .map_or(Self::Again(saved.uid), Self::Account)
     }
 }
 

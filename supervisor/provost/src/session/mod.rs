@@ -18,6 +18,7 @@ mod place;
 mod purse;
 mod queries;
 pub(crate) mod review;
+mod saved;
 pub(crate) mod setup;
 mod shared;
 mod shell;
@@ -36,25 +37,23 @@ use protocol::{
     CommandLimits, Hello, Reply, SessionId, Welcome, bounds,
     jail::{JailSpec, Situation},
 };
-use serde::{Deserialize, Serialize};
-use supervisor_core::{
-    Certificate, Config, Entry, ModelName, Session, Tick, budget::Budgets, standing,
-};
+use supervisor_core::{Certificate, Config, Entry, Session, Tick, budget::Budgets, standing};
 use supervisor_providers::{Providers, Vault};
 use supervisor_record::History;
 use supervisor_sandbox::{Jail, command_environment};
 use tokio::sync::mpsc;
 
-pub(crate) use account::Account;
+pub(crate) use account::{Account, RunsAs};
 pub(crate) use backend::sweep as sweep_containers;
 pub(crate) use conduct::Conducted;
 pub(crate) use heads::Heads;
 pub(crate) use links::Inbox;
 pub(crate) use open::{WRITTEN, account_of, beside, leave as leave_tree, tree_of};
 pub(crate) use place::{
-    Place, RunsAs, digest_of, explained_facts, open_record, own_places, random_hex, session_id,
+    Place, digest_of, explained_facts, open_record, own_places, random_hex, session_id,
     sweep_unentered,
 };
+pub(crate) use saved::{Holding, Saved};
 pub(crate) use shared::SharedBreakers;
 pub(crate) use store::{Store, now_ms};
 use trial::refuse_if_broken;
@@ -66,62 +65,6 @@ use crate::{
     operator::{Board, Operator, Standing},
     view::View,
 };
-use setup::Setup;
-
-/// What `resume` needs of a session, as [`Entry::Started`] keeps it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Saved {
-    /// Policy, mode, workspace, databases.
-    pub(crate) setup: Setup,
-    /// Provider.
-    pub(crate) provider: String,
-    /// Model.
-    pub(crate) model: String,
-    /// The rest of the route.
-    #[serde(default)]
-    pub(crate) fallbacks: Vec<ModelName>,
-    /// The conversation file of the script provider.
-    pub(crate) script: Option<String>,
-    /// Wall time in seconds.
-    pub(crate) wall: u64,
-    /// What the session may cost by the command line, in US dollars.
-    #[serde(default)]
-    pub(crate) max_cost: Option<f64>,
-    /// The user id that owns the session's tree, when the supervisor is root.
-    pub(crate) uid: Option<u32>,
-    /// The account that a root supervisor's session works for.
-    #[serde(default)]
-    pub(crate) account: Option<Account>,
-    /// Hidden paths that were left out of the copy, at most 100.
-    pub(crate) hidden: Vec<String>,
-    /// Tools on offer; all if empty.
-    pub(crate) tools: Vec<String>,
-    /// How the session's changes are held.
-    #[serde(default)]
-    pub(crate) holding: Holding,
-}
-
-/// How a session's changes are held until they are applied.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Holding {
-    /// In a copy of the workspace.
-    #[default]
-    Copy,
-    /// In a layer above the workspace, whose files belong to this owner.
-    Overlay(protocol::jail::Identity),
-}
-
-impl Holding {
-    /// What a reader of the session's tree must know of it.
-    pub(crate) fn tree(self) -> protocol::reader::TreeKind {
-        match self {
-            Self::Copy => protocol::reader::TreeKind::Copy,
-            Self::Overlay(_) => protocol::reader::TreeKind::Upper,
-        }
-    }
-}
 
 /// Where people can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use supervisor_sandbox::{
 };
 
 use super::{
-    Account, Holding, Saved, Store, bait, heads::Heads, now_ms, open, queries, stand::Ground,
+    Holding, RunsAs, Saved, Store, bait, heads::Heads, now_ms, open, queries, stand::Ground,
 };
 use crate::exit::{BUG, CONFIG, Failure, REFUSED_AT_START};
 
@@ -136,27 +136,6 @@ pub(crate) struct Place {
     pub(super) claim: Option<ClaimedUid>,
     /// HOME of the account that the session works for.
     home: PathBuf,
-}
-
-/// Whom a session runs as.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RunsAs<'a> {
-    /// The supervisor's own account, or for root an unused uid.
-    Own,
-    /// For root the unused uid that owns the session's files already.
-    Again(Option<u32>),
-    /// The account that root works for.
-    Account(&'a Account),
-}
-
-impl<'a> RunsAs<'a> {
-    /// Whom a session that goes on runs as.
-    pub(crate) fn of(saved: &'a Saved) -> Self {
-        saved
-            .account
-            .as_ref()
-            .map_or(Self::Again(saved.uid), Self::Account)
-    }
 }
 
 /// Finds Provost's own places.
