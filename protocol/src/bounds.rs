@@ -115,6 +115,28 @@ bounds! {
     OPERATORS: usize = 8, "8 connections", "a person, a console, a script";
     /// How long an operator's connection may say nothing.
     OPERATOR_IDLE: Duration = Duration::from_secs(30), "30 s", "a connection that hangs holds a place";
+    /// How long a hook may take by default.
+    HOOK_TIME: Duration = Duration::from_secs(10), "10 s", "a script that looks something up; who waits longer says so";
+    /// Longest time that a hook may ask for.
+    HOOK_TIME_MAX: Duration = Duration::from_secs(30), "30 s", "a call stands still meanwhile, and several hooks follow one another";
+    /// Bytes that a hook is told.
+    HOOK_INPUT: usize = 1024 * 1024, "1 MiB", "the longest tool input as JSON, and what is said of it";
+    /// Bytes that a hook may answer, on each of its two outputs.
+    HOOK_OUTPUT: usize = 1024 * 1024, "1 MiB", "a rewritten input may be as long as an input; a flood ends the hook";
+    /// Bytes that one hook may say to the model.
+    HOOK_CONTEXT: usize = 8 * 1024, "8 KiB", "two pages; it is read again with each model call";
+    /// Bytes that hooks may say to the model before one model call.
+    HOOK_CONTEXTS: usize = 32 * 1024, "32 KiB", "four hooks at their bound";
+    /// Hooks of one policy, all layers together.
+    HOOKS: usize = 64, "64 hooks", "each event, several times over";
+    /// Hooks of one event.
+    HOOKS_PER_EVENT: usize = 8, "8 hooks", "they run one after another, each within its time";
+    /// Hooks that run at once.
+    HOOKS_AT_ONCE: usize = 4, "4 hooks", "parallel calls have theirs side by side; commands keep their places";
+    /// Changes of one call's input by hooks.
+    HOOK_REWRITES: u32 = 3, "3 changes", "after each one every hook sees the input again; who has not settled by then is at odds";
+    /// Largest file that a hook executes.
+    HOOK_FILE: u64 = 256 * KIB, "256 KiB", "a long script; its bytes are what is approved";
     /// Iterations of one turn.
     ITERATIONS: u32 = 100, "100", "a long task; a loop that spins ends";
     /// Turns of one session.

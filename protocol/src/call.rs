@@ -45,6 +45,8 @@ pub enum Stage {
     Mode,
     /// A budget or a bound.
     Budget,
+    /// A hook.
+    Hook,
 }
 
 /// Why a call was refused, in words that help.
@@ -74,6 +76,7 @@ impl Refusal {
             Stage::Permissions => "permission denied",
             Stage::Mode => "confirmation required",
             Stage::Budget => "limit reached",
+            Stage::Hook => "a hook said no",
         };
         let mut text = format!("{head}: {}", self.reason);
         if let Some(rule) = &self.rule {

@@ -11,7 +11,8 @@ pub enum Order {
     /// Start the agent on the agent link that `jail` brought; hands closes its own copy.
     StartAgent,
     /// Start a command under a warden of its own. Descriptors: the write end of its output pipe
-    /// (standard output and error), then, if `stdin`, the read end of its input pipe.
+    /// (standard output and error), then, if `stdin`, the read end of its input pipe, if `errors`, the
+    /// write end of a pipe for its standard error, and if `program`, the file that is executed.
     Spawn(Spawn),
     /// Run the probe role in a domain, through the path by which agent or commands start.
     /// Descriptor: the write end of a pipe for its findings (one JSON [`crate::Probe`] a line).
@@ -55,7 +56,7 @@ pub enum Order {
 pub struct Spawn {
     /// Names it.
     pub command: CommandId,
-    /// Program and arguments; the program is an absolute path inside the view.
+    /// Program and arguments; the program is an absolute path inside the view, unless `program`.
     pub argv: Vec<String>,
     /// Working directory, an absolute path inside the view.
     pub cwd: String,
@@ -65,8 +66,12 @@ pub struct Spawn {
     pub domain: Domain,
     /// Its limits.
     pub limits: CommandLimits,
-    /// Whether a second descriptor is its standard input; else `/dev/null`.
+    /// Whether a descriptor is its standard input; else `/dev/null`.
     pub stdin: bool,
+    /// Whether a descriptor is its standard error; else that goes where its output goes.
+    pub errors: bool,
+    /// Whether a descriptor is the program itself, whatever the view holds under its name.
+    pub program: bool,
 }
 
 /// Limits of one command, set by the kernel.

@@ -37,6 +37,8 @@ pub enum Reply {
         /// The mode as the law reads it.
         law: serde_json::Value,
     },
+    /// A message that the supervisor has recorded and added to the model call that is running.
+    Context(Message),
     /// The person cancelled the turn: end it with a valid history.
     Cancel,
     /// The session is over: leave.
@@ -118,7 +120,7 @@ pub struct InferFailure {
     /// [`crate::Infer::id`].
     pub id: u64,
     /// `client`, `context_too_long`, `authentication`, `rate_limit`, `quota`, `network`, `overload`,
-    /// `refusal`, `budget`, `output_limit`, `other`.
+    /// `refusal`, `budget`, `output_limit`, `stopped` (by a hook), `other`.
     pub class: String,
     /// Whether the loop may try again.
     pub retryable: bool,

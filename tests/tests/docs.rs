@@ -96,6 +96,7 @@ mod docs {
             Stage::Permissions,
             Stage::Mode,
             Stage::Budget,
+            Stage::Hook,
         ];
         for stage in all {
             match stage {
@@ -104,7 +105,8 @@ mod docs {
                 | Stage::Safety
                 | Stage::Permissions
                 | Stage::Mode
-                | Stage::Budget => {}
+                | Stage::Budget
+                | Stage::Hook => {}
             }
         }
         let words = serde_json::to_value(all).expect("words");

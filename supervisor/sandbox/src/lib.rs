@@ -41,7 +41,7 @@ pub use docker::{
 pub use doors::{Attendant, Gate, attend, no_network};
 pub use launch::{Facts, Jail, LaunchError, launch, launch_in};
 pub use limits::process_limit;
-pub use link::{pipe_pair, send_order};
+pub use link::{pipe_pair, program_file, send_order};
 pub use mounts::MountView;
 pub use process::{Process, Stuck};
 pub use reader::{ReaderError, run_reader};

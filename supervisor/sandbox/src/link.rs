@@ -1,15 +1,17 @@
 //! What goes down to hands, with the descriptors that an order needs; and the pipes made for it.
 
 use std::{
-    io::{self, IoSlice},
+    fs::File,
+    io::{self, IoSlice, Write as _},
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
     time::Instant,
 };
 
 use protocol::{Order, bounds, frame};
 use rustix::{
     event::PollFlags,
+    fs::{MemfdFlags, SealFlags},
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
 };
 
@@ -18,7 +20,7 @@ use crate::process::ready;
 /// Bytes that one order's frame may hold: a file's whole content, escaped at worst twofold.
 pub(crate) const ORDER_FRAME: usize = bounds::FRAME * 2;
 /// Descriptors that one order may carry.
-const FDS: usize = 2;
+const FDS: usize = 4;
 
 /// Sends one order and its descriptors, which travel with the frame's first byte.
 ///
@@ -73,6 +75,23 @@ pub fn send_order(hands: &impl AsFd, order: &Order, fds: &[BorrowedFd<'_>]) -> i
 /// The kernel's (too many open files).
 pub fn pipe_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// A file in memory that can be executed and that nobody can change, for an order's program.
+///
+/// # Errors
+/// The kernel's.
+pub fn program_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Older kernels know no such flag, and execute without.
+    let handle = rustix::fs::memfd_create("program", flags | MemfdFlags::EXEC)
+        .or_else(|_| rustix::fs::memfd_create("program", flags))?;
+    let mut file = File::from(handle);
+    file.write_all(bytes)?;
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    // What is open for writing is not executed: a second handle, for reading alone.
+    Ok(File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?.into())
 }
 
 #[cfg(test)]

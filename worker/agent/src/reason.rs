@@ -88,6 +88,8 @@ reasons! {
     AnswerFiltered = "answer_filtered" is Terminate ends Filtered;
     /// The person cancelled.
     Cancelled = "cancelled" is Terminate ends Cancelled;
+    /// A hook stopped it.
+    HookStopped = "stopped_by_hook" is Terminate ends Stopped;
     /// There was nothing to go on with.
     NothingToDo = "nothing_to_do" is Terminate ends Stopped;
 }

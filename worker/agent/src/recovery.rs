@@ -51,6 +51,7 @@ fn terminal(class: &str) -> Reason {
         "budget" => Reason::BudgetReached,
         "refusal" => Reason::AnswerFiltered,
         "context_too_long" => Reason::ContextFull,
+        "stopped" => Reason::HookStopped,
         _ => Reason::ApiErrorTerminal,
     }
 }

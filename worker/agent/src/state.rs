@@ -42,6 +42,8 @@ pub struct State {
     pub(crate) setup: Setup,
     pub(crate) history: Vec<Message>,
     pub(crate) turns_done: u32,
+    /// The number of the turn that ran last in this process; none has 0.
+    pub(crate) last_turn: u32,
     pub(crate) next_infer: u64,
     pub(crate) seed: u64,
     pub(crate) turn: Turn,

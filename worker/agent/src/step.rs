@@ -3,7 +3,7 @@
 use protocol::{CallId, Infer, InferFailure, Inference, Message, Transition, TurnEnd, TurnStart};
 
 use crate::{
-    Readiness, Requested, Setup, State, answer, calls, recovery, repair,
+    Readiness, Requested, Setup, State, answer, calls, history, recovery, repair,
     state::{At, Turn},
     turn,
 };
@@ -26,6 +26,8 @@ pub enum Event {
     Prepared(Vec<Readiness>),
     /// The batch of [`Intent::Run`] is over. A call without a result is told as unknown.
     Results(Vec<CallResult>),
+    /// The supervisor has recorded a message and added it to the model call that is running.
+    Context(Message),
     /// The time of [`Intent::Wait`] is over.
     Waited,
     /// The person cancelled.
@@ -76,6 +78,7 @@ impl State {
         let state = Self {
             history,
             turns_done: setup.turns_done,
+            last_turn: 0,
             next_infer: 1,
             seed: setup.seed,
             turn: Turn::default(),
@@ -98,6 +101,10 @@ pub fn step(mut state: State, event: Event) -> (State, Vec<Intent>) {
         }
         (At::Inferring { id }, Event::InferFailed(failure)) if id == failure.id => {
             recovery::take(&mut state, &failure, &mut out);
+        }
+        (At::Inferring { id }, Event::Context(message)) => {
+            history::push(&mut state.history, message);
+            state.at = At::Inferring { id };
         }
         (At::Waiting, Event::Waited) => turn::iterate(&mut state, &mut out),
         (At::Preparing { running }, Event::Prepared(ready)) => {

@@ -17,11 +17,14 @@ const RESUME_NOTE: &str = "[The session was cut here and goes on. Continue with 
 /// Begins a turn: the cap on turns, the user's message, the first iteration.
 pub(crate) fn begin(state: &mut State, start: TurnStart, out: &mut Vec<Intent>) {
     state.turn = Turn::default();
-    if state.turns_done >= state.setup.turns {
+    // A turn that a hook asks to go on keeps its number, and is not counted again.
+    let again = start.text.is_some() && start.number == state.last_turn;
+    if !again && state.turns_done >= state.setup.turns {
         let detail = format!("the session has had its {} turns", state.setup.turns);
         return end(state, Reason::MaxTurnsReached, Some(detail), out);
     }
-    state.turns_done = state.turns_done.saturating_add(1);
+    state.last_turn = start.number;
+    state.turns_done = state.turns_done.saturating_add(u32::from(!again));
     match start.text {
         // The supervisor recorded the person's message when it started the turn.
         Some(text) => history::push(&mut state.history, Message::user(text)),

@@ -19,7 +19,7 @@ use rustix::{
 /// Bytes of one order's frame: a whole file, escaped at worst twofold.
 const ORDER_FRAME: usize = bounds::FRAME * 2;
 /// Descriptors that one order brings at most.
-const FDS: usize = 2;
+const FDS: usize = 4;
 /// Descriptors of orders that were received and not yet read.
 const FDS_HELD: usize = 64;
 
@@ -147,7 +147,10 @@ impl Link {
 /// How many descriptors an order brings.
 fn descriptors_of(order: &Order) -> usize {
     match order {
-        Order::Spawn(spawn) => 1 + usize::from(spawn.stdin),
+        Order::Spawn(spawn) => {
+            let further = [spawn.stdin, spawn.errors, spawn.program];
+            1 + further.into_iter().map(usize::from).sum::<usize>()
+        }
         Order::Probe { .. } | Order::Put(_) | Order::Read { .. } => 1,
         Order::StartAgent | Order::Kill { .. } | Order::Resolve { .. } | Order::End => 0,
     }

@@ -12,7 +12,7 @@ use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
 };
-use worker_jail::{Child, Hands, News, reap_strangers};
+use worker_jail::{Child, Hands, News, Streams, reap_strangers};
 
 use crate::{
     link::{Link, LinkFault},
@@ -175,8 +175,18 @@ impl Serving {
             Order::StartAgent => self.start_agent()?,
             Order::Spawn(spawn) => {
                 let output = next()?;
-                let stdin = if spawn.stdin { Some(next()?) } else { None };
-                self.start(&spawn.command, |hands| hands.spawn(&spawn, output, stdin))?;
+                let mut streams = Streams::of(output);
+                let further = [
+                    (spawn.stdin, &mut streams.stdin),
+                    (spawn.errors, &mut streams.errors),
+                    (spawn.program, &mut streams.program),
+                ];
+                for (brought, place) in further {
+                    if brought {
+                        *place = Some(next()?);
+                    }
+                }
+                self.start(&spawn.command, |hands| hands.spawn(&spawn, streams))?;
             }
             Order::Probe {
                 command,

@@ -1,7 +1,7 @@
 //! A command's own walls, between the fork and the exec: limits, domain, tripwire.
 
 use std::{
-    ffi::CString,
+    ffi::{CStr, CString},
     fs::File,
     io,
     net::UdpSocket,
@@ -47,18 +47,23 @@ pub(crate) struct Command<'a> {
     kept: Vec<i32>,
     /// Standard output and error.
     pub(crate) output: OwnedFd,
+    /// Standard error, if it is apart.
+    pub(crate) errors: Option<OwnedFd>,
+    /// The file that is executed, if the view is not asked for it.
+    pub(crate) program: Option<OwnedFd>,
     /// Standard input, else `/dev/null`.
     pub(crate) stdin: Option<OwnedFd>,
 }
 
 impl<'a> Command<'a> {
     /// Reads an order.
-    pub(crate) fn new(
-        order: &'a Spawn,
-        kept: Vec<i32>,
-        output: OwnedFd,
-        stdin: Option<OwnedFd>,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn new(order: &'a Spawn, kept: Vec<i32>, streams: Streams) -> Result<Self, Failure> {
+        let Streams {
+            output,
+            stdin,
+            errors,
+            program,
+        } = streams;
         let unfit = |message: &str| Failure {
             class: FailureClass::WrongKind,
             message: format!("the command cannot be started: {message}"),
@@ -69,11 +74,8 @@ impl<'a> Command<'a> {
             .iter()
             .map(|word| text(word))
             .collect::<Result<Vec<_>, _>>()?;
-        if !order
-            .argv
-            .first()
-            .is_some_and(|program| program.starts_with('/'))
-        {
+        let named = order.argv.first().map(String::as_str).unwrap_or_default();
+        if named.is_empty() || (!order.program && !named.starts_with('/')) {
             return Err(unfit("the program is not an absolute path"));
         }
         let pair = |(name, value): &(String, String)| {
@@ -86,10 +88,9 @@ impl<'a> Command<'a> {
         if !order.cwd.starts_with('/') {
             return Err(unfit("its working directory is not an absolute path"));
         }
-        if order.stdin != stdin.is_some() {
-            return Err(unfit(
-                "the order and its descriptors disagree about standard input",
-            ));
+        let wanted = [order.stdin, order.errors, order.program];
+        if wanted != [stdin.is_some(), errors.is_some(), program.is_some()] {
+            return Err(unfit("the order and its descriptors disagree"));
         }
         Ok(Self {
             argv,
@@ -99,6 +100,8 @@ impl<'a> Command<'a> {
             limits: order.limits,
             kept,
             output,
+            errors,
+            program,
             stdin,
         })
     }
@@ -106,6 +109,35 @@ impl<'a> Command<'a> {
 
 /// How much commands give way: hands, wardens and the agent of their own session come first.
 const NICE: i32 = 5;
+
+/// A program that came as a descriptor, by the kernel's own name for it: an interpreter opens it so too.
+const PROGRAM_ITSELF: &CStr = c"/proc/self/fd/3";
+
+/// What a command's order brings along.
+#[derive(Debug)]
+pub struct Streams {
+    /// Standard output; standard error too, unless that is apart.
+    pub output: OwnedFd,
+    /// Standard input; else `/dev/null`.
+    pub stdin: Option<OwnedFd>,
+    /// Standard error.
+    pub errors: Option<OwnedFd>,
+    /// The file to execute.
+    pub program: Option<OwnedFd>,
+}
+
+impl Streams {
+    /// One output for everything, and nothing else.
+    #[must_use]
+    pub fn of(output: OwnedFd) -> Self {
+        Self {
+            output,
+            stdin: None,
+            errors: None,
+            program: None,
+        }
+    }
+}
 
 /// Where a start failed, and the errno.
 type Failed = (Stage, i32);
@@ -116,6 +148,11 @@ fn errno_of(error: &io::Error) -> i32 {
 
 /// Becomes the command. `told` closes at exec; what fails before is a note on it.
 pub(crate) fn run(kernel: Kernel, hands: i32, command: &Command<'_>, told: OwnedFd) -> ! {
+    // Out of the way of the number that a program is given.
+    let told = match sys::high(told.as_fd()) {
+        Ok(high) => high,
+        Err(_) => told,
+    };
     let (stage, errno) = become_it(kernel, hands, command, &told);
     Note::Failed { stage, errno }.send(&told);
     sys::leave(0)
@@ -125,10 +162,14 @@ fn become_it(kernel: Kernel, hands: i32, command: &Command<'_>, told: &OwnedFd) 
     if let Err(failed) = raise(kernel, hands, command, told) {
         return failed;
     }
-    let Some(program) = command.argv.first() else {
+    let Some(program) = command.argv.first().map(CString::as_c_str) else {
         return (Stage::Exec, libc::EINVAL);
     };
-    let Err(errno) = execve::<CString, CString>(program, &command.argv, &command.env);
+    let program = match command.program {
+        Some(_) => PROGRAM_ITSELF,
+        None => program,
+    };
+    let Err(errno) = execve(program, &command.argv, &command.env);
     (Stage::Exec, errno as i32)
 }
 
@@ -145,8 +186,15 @@ fn raise(kernel: Kernel, hands: i32, command: &Command<'_>, told: &OwnedFd) -> R
         }
     }
     sys::place(command.output.as_fd(), 1).map_err(placed)?;
-    sys::place(command.output.as_fd(), 2).map_err(placed)?;
-    descriptors::close_all_but(&[told.as_fd()]).map_err(placed)?;
+    let errors = command.errors.as_ref().unwrap_or(&command.output);
+    sys::place(errors.as_fd(), 2).map_err(placed)?;
+    match &command.program {
+        Some(program) => {
+            sys::place(program.as_fd(), descriptors::LINK).map_err(placed)?;
+            descriptors::close_from(4, &[told.as_fd()]).map_err(placed)?;
+        }
+        None => descriptors::close_all_but(&[told.as_fd()]).map_err(placed)?,
+    }
     limits(command.limits).map_err(|errno| (Stage::Limits, errno as i32))?;
     sys::be_nice(NICE).map_err(|error| (Stage::Limits, errno_of(&error)))?;
 

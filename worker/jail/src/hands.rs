@@ -26,7 +26,7 @@ use protocol::{
 use crate::{
     Child, News, Unfit, View, agent, calls, capabilities,
     child::{Note, read_note},
-    command::{Command, exec_plain},
+    command::{Command, Streams, exec_plain},
     descriptors,
     domain::{self, Kernel},
     filter, probe,
@@ -216,14 +216,9 @@ impl Hands {
     ///
     /// # Errors
     /// The order itself is unfit, or the kernel refused to fork. What fails later is news.
-    pub fn spawn(
-        &self,
-        order: &Spawn,
-        output: OwnedFd,
-        stdin: Option<OwnedFd>,
-    ) -> Result<Child, Failure> {
+    pub fn spawn(&self, order: &Spawn, streams: Streams) -> Result<Child, Failure> {
         let kept = self.agent.get().into_iter().chain(self.outside).collect();
-        let command = Command::new(order, kept, output, stdin)?;
+        let command = Command::new(order, kept, streams)?;
         let program = order.argv.first().map_or("", String::as_str);
         let start = || -> io::Result<Child> {
             let (controlled, control) = pipe2(OFlag::O_CLOEXEC)?;
@@ -270,7 +265,7 @@ impl Hands {
             ProbeDomain::Agent => self.start_direct("probe", &walls, &findings),
             ProbeDomain::Command => {
                 let order = self.probe_order(walls)?;
-                self.spawn(&order, findings, None)
+                self.spawn(&order, Streams::of(findings))
             }
             ProbeDomain::Outside => Err(Failure {
                 class: FailureClass::WrongKind,
@@ -299,6 +294,8 @@ impl Hands {
                 open_files: bounds::OPEN_FILES,
             },
             stdin: false,
+            errors: false,
+            program: false,
         })
     }
 

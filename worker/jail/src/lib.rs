@@ -44,6 +44,7 @@ mod warden;
 pub use agent::confine_agent;
 pub use attempt::Outcome;
 pub use child::{Child, News, reap_strangers};
+pub use command::Streams;
 pub use descriptors::{agent_link, null_standard, take_standard};
 pub use hands::{Hands, Standing};
 pub use jail::{Outside, Role, View, build};

@@ -62,7 +62,8 @@ pub(crate) fn run(
         lines.notes.as_fd(),
         command.output.as_fd(),
     ];
-    keep.extend(command.stdin.as_ref().map(OwnedFd::as_fd));
+    let further = [&command.stdin, &command.errors, &command.program];
+    keep.extend(further.into_iter().flatten().map(OwnedFd::as_fd));
     keep.extend(life.map(OwnedFd::as_fd));
     if let Err(error) = descriptors::close_all_but(&keep) {
         fail(Stage::Warden, warden(error));

@@ -184,6 +184,8 @@ impl Commands {
             domain: self.frame.domain.clone(),
             limits: self.frame.limits,
             stdin: input.is_some(),
+            errors: false,
+            program: false,
         };
         let mut handles: Vec<BorrowedFd<'_>> = vec![write.as_fd()];
         if let Some((inside, _)) = &input {

@@ -56,6 +56,8 @@ async fn works(
         domain: frame.domain.clone(),
         limits: frame.limits,
         stdin: false,
+        errors: false,
+        program: false,
     };
     let ordered = hands
         .start_command(&command, &Order::Spawn(spawn), &[write.as_fd()])

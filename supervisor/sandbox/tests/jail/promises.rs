@@ -187,6 +187,8 @@ impl Running<'_> {
                 open_files: 64,
             },
             stdin: stdin.is_some(),
+            errors: false,
+            program: false,
         });
         let mut fds = vec![write.as_fd()];
         fds.extend(stdin.map(OwnedFd::as_fd));

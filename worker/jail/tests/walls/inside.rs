@@ -18,7 +18,7 @@ use protocol::{
     CommandId, CommandLimits, Exit, Failure, Probe, ProbeDomain, Spawn, bounds,
     jail::{JailSpec, ProbePlan, Situation, WORKER_INSIDE, WORKER_ITSELF},
 };
-use worker_jail::{Child, Hands, News, Outcome, Role, View, attack as attacks, build};
+use worker_jail::{Child, Hands, News, Outcome, Role, Streams, View, attack as attacks, build};
 
 use crate::Verdict;
 
@@ -249,6 +249,8 @@ fn order(hands: &Hands, argv: &[&str]) -> Result<Spawn, String> {
             open_files: 64,
         },
         stdin: false,
+        errors: false,
+        program: false,
     })
 }
 
@@ -265,7 +267,13 @@ fn run(
     stdin: Option<OwnedFd>,
 ) -> Result<Result<Ran, Failure>, String> {
     let (mut read, write) = output()?;
-    let mut child = match hands.spawn(order, write, stdin) {
+    let mut child = match hands.spawn(
+        order,
+        Streams {
+            stdin,
+            ..Streams::of(write)
+        },
+    ) {
         Ok(child) => child,
         Err(failure) => return Ok(Err(failure)),
     };
@@ -521,7 +529,7 @@ fn ends(hands: &Hands) -> Verdict {
         let (_read, write) = output()?;
         let order = order(hands, &["/bin/sh", "-c", &line])?;
         let mut child = hands
-            .spawn(&order, write, None)
+            .spawn(&order, Streams::of(write))
             .map_err(|failure| failure.message)?;
         check(next(&mut child)? == News::Started, || {
             "not started".to_owned()
@@ -547,7 +555,7 @@ fn ends(hands: &Hands) -> Verdict {
         let (read, write) = output()?;
         let order = order(hands, &["/bin/sh", "-c", line])?;
         let mut child = hands
-            .spawn(&order, write, None)
+            .spawn(&order, Streams::of(write))
             .map_err(|failure| failure.message)?;
         check(next(&mut child)? == News::Started, || {
             "not started".to_owned()
@@ -585,7 +593,7 @@ fn start(hands: &Hands, line: &str) -> Result<(File, Child), String> {
     let (read, write) = output()?;
     let order = order(hands, &["/bin/sh", "-c", line])?;
     let mut child = hands
-        .spawn(&order, write, None)
+        .spawn(&order, Streams::of(write))
         .map_err(|failure| failure.message)?;
     check(next(&mut child)? == News::Started, || {
         "not started".to_owned()
@@ -703,7 +711,7 @@ fn hang(hands: &Hands) -> Verdict {
     let (_read, write) = output()?;
     let order = order(hands, &["/bin/sleep", "98765"])?;
     let mut child = hands
-        .spawn(&order, write, None)
+        .spawn(&order, Streams::of(write))
         .map_err(|failure| failure.message)?;
     check(next(&mut child)? == News::Started, || {
         "not started".to_owned()

@@ -157,6 +157,7 @@ impl<S: Stream> Turns<S> {
                         Event::InferFailed(failure)
                     }]);
                 }
+                Some(Reply::Context(message)) => self.add(message),
                 Some(Reply::Cancel) if !self.cancelled => {
                     self.cancelled = true;
                     until = Instant::now() + bounds::CANCEL_GRACE;
@@ -172,6 +173,14 @@ impl<S: Stream> Turns<S> {
                     }]);
                 }
             }
+        }
+    }
+
+    /// Adds a message to the conversation; the supervisor has it already.
+    fn add(&mut self, message: Message) {
+        if let Some(state) = self.state.take() {
+            let (state, _) = step(state, Event::Context(message));
+            self.state = Some(state);
         }
     }
 
@@ -227,6 +236,7 @@ impl<S: Stream> Turns<S> {
             Reply::Welcome(_)
             | Reply::Turn(_)
             | Reply::Delta(_)
+            | Reply::Context(_)
             | Reply::Outcome { .. }
             | Reply::Bye => None,
         };
