@@ -381,6 +381,7 @@ fn settings(before: &Policy, after: &Policy, told: &mut Vec<Widening>) {
     if b.limits.unpriced && !a.limits.unpriced {
         tell("limits", "unpriced", "false".to_owned(), "true".to_owned());
     }
+    crate::hook::missed(&a.hooks, &b.hooks, &mut tell);
     for database in &b.databases {
         match a.databases.iter().find(|old| old.name == database.name) {
             None => tell(

@@ -12,6 +12,7 @@ pub mod classify;
 pub mod compare;
 pub mod evaluate;
 mod glob;
+mod hook;
 pub mod import;
 mod mode;
 pub mod normalise;
@@ -29,6 +30,7 @@ pub mod tools;
 mod verdict;
 
 pub use action::{Action, Facts, FileAccess, FileVerb, Malformed, Run};
+pub use hook::{Hook, HookEvent};
 pub use mode::{Category, Granular, Mode, Switch};
 pub use path::{Place, ViewPath};
 pub use policy::{

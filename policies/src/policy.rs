@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol::{Digest, Floor, Right, bounds};
 use serde::{Deserialize, Serialize};
 
-use crate::{Decision, Mode};
+use crate::{Decision, Hook, Mode};
 
 /// The layers, from the outermost to the innermost; each may only tighten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -171,6 +171,10 @@ pub struct Settings {
     pub models: Models,
     /// Databases.
     pub databases: Vec<Database>,
+    /// Hooks of all layers, in the order in which they run: the innermost layer's first, so that the
+    /// outermost sees what the others left.
+    #[serde(default)]
+    pub hooks: Vec<Hook>,
 }
 
 impl Default for Settings {
@@ -193,6 +197,7 @@ impl Default for Settings {
             limits: Limits::default(),
             models: Models::default(),
             databases: Vec::new(),
+            hooks: Vec::new(),
         }
     }
 }

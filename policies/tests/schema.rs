@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use policies::{
-    LayerName, Mode,
+    HookEvent, LayerName, Mode,
     parse::{Source, load},
 };
 use serde_json::Value;
@@ -63,6 +63,13 @@ fn every_table_has_the_keys_of_the_parser() {
         keys(&at("database")["items"]),
         odd("[[database]]\nname = \"x\"\npath = \"x\"")
     );
+    assert_eq!(
+        keys(&at("hook")["items"]),
+        odd("[[hook]]\nid = \"x\"\nevent = \"stop\"\ncommand = \"/x\"")
+    );
+    let events: Vec<&str> = HookEvent::ALL.map(HookEvent::as_str).into();
+    let listed = &at("hook")["items"]["properties"]["event"]["enum"];
+    assert_eq!(listed, &Value::from(events));
     let rule = "[[rule]]\nid = \"x\"\ntool = \"bash\"\nverdict = \"ask\"\nreason = \"x\"";
     assert_eq!(keys(&at("rule")["items"]), odd(rule));
     let examples = known(&format!("{rule}\nexamples = {{ {ODD} = [] }}\n"));

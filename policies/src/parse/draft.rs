@@ -3,11 +3,11 @@
 use protocol::{Floor, Right, bounds};
 
 use super::{
-    Diagnostic, Source, places, rules,
+    Diagnostic, Source, hooks, places, rules,
     section::{At, Faults, Section, cut, document, suggestion},
     tighten, units,
 };
-use crate::{Backend, Category, Database, Mode, Switch, WorkspaceMode};
+use crate::{Backend, Category, Database, Hook, Mode, Switch, WorkspaceMode};
 
 /// What one file says; a field that it does not name is `None` or empty.
 #[derive(Debug, Default)]
@@ -31,6 +31,7 @@ pub(super) struct Draft {
     pub(super) route: Option<Vec<At<String>>>,
     pub(super) classifier: Option<String>,
     pub(super) databases: Vec<At<Database>>,
+    pub(super) hooks: Vec<At<Hook>>,
     pub(super) rules: Vec<rules::Draft>,
 }
 
@@ -68,6 +69,7 @@ const TOP: &[&str] = &[
     "limits",
     "models",
     "database",
+    "hook",
     "rule",
 ];
 
@@ -104,6 +106,7 @@ pub(super) fn read(source: &Source, file: usize) -> (Draft, Vec<Diagnostic>) {
     limits(&top, &mut draft, &mut faults);
     models(&top, &mut draft, &mut faults);
     databases(&top, &mut draft, &mut faults);
+    draft.hooks = hooks::read(&top, source.layer, &mut faults);
     draft.rules = rules::read(&top, file, &mut faults);
     (draft, faults.list)
 }

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use protocol::{Floor, Right};
+use protocol::{Floor, Right, bounds};
 
 use super::{
     draft::{Draft, LimitsDraft},
     section::{At, Span},
 };
 use crate::{
-    Backend, Budget, Database, Filesystem, LayerName, Limits, Mode, Models, Network, Settings,
-    WorkspaceMode, evaluate::host_contains,
+    Backend, Budget, Database, Filesystem, Hook, HookEvent, LayerName, Limits, Mode, Models,
+    Network, Settings, WorkspaceMode, evaluate::host_contains,
 };
 
 /// One layer's word on every setting: its files joined, the extended ones first.
@@ -34,6 +34,9 @@ pub(super) struct Word {
     route: Option<Vec<String>>,
     classifier: Option<String>,
     databases: Vec<Database>,
+    hooks: Vec<Hook>,
+    /// Where the layer's last hook stands.
+    hooks_at: Option<(usize, Span)>,
     /// Where the layer names models, for a fault that shows only after joining.
     models_at: Option<(usize, Span)>,
 }
@@ -75,6 +78,11 @@ impl Word {
             self.databases
                 .retain(|other| other.name != database.value.name);
             self.databases.push(database.value.clone());
+        }
+        for hook in &draft.hooks {
+            self.hooks.retain(|other| other.id != hook.value.id);
+            self.hooks.push(hook.value.clone());
+            self.hooks_at = Some((file, hook.span.clone()));
         }
     }
 }
@@ -256,8 +264,39 @@ pub(super) fn settings(layers: &[(LayerName, Word)]) -> (Settings, Vec<Clash>) {
         ),
         models,
         databases,
+        hooks: hooks(layers, &mut clashes),
     };
     (settings, clashes)
+}
+
+/// Every layer's hooks: none takes another's away. The innermost run first, so that the outermost see
+/// what the others have made of an input.
+fn hooks(layers: &[(LayerName, Word)], clashes: &mut Vec<Clash>) -> Vec<Hook> {
+    let all = layers.iter().rev().flat_map(|(_, word)| &word.hooks);
+    let all: Vec<Hook> = all.cloned().collect();
+    let crowded = HookEvent::ALL.into_iter().find(|event| {
+        all.iter().filter(|hook| hook.event == *event).count() > bounds::HOOKS_PER_EVENT
+    });
+    let message = match crowded {
+        Some(event) => format!(
+            "`{}` has more than {} hooks, all layers together",
+            event.as_str(),
+            bounds::HOOKS_PER_EVENT
+        ),
+        None if all.len() > bounds::HOOKS => {
+            format!(
+                "a policy has at most {} hooks, all layers together",
+                bounds::HOOKS
+            )
+        }
+        None => return all,
+    };
+    let at = layers
+        .iter()
+        .rev()
+        .find_map(|(_, word)| word.hooks_at.clone());
+    clashes.push(Clash { at, message });
+    all
 }
 
 /// The outermost list that is said grants, each inner one narrows it; nothing said grants nothing.

@@ -3,6 +3,7 @@
 mod caret;
 mod checks;
 mod draft;
+mod hooks;
 mod merge;
 mod places;
 mod rules;

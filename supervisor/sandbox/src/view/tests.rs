@@ -37,6 +37,7 @@ fn settings(read: &[&str], write: &[&str]) -> Settings {
         },
         models: Models::default(),
         databases: Vec::new(),
+        hooks: Vec::new(),
     }
 }
 

@@ -62,6 +62,7 @@ fn settings() -> Settings {
         },
         models: Models::default(),
         databases: Vec::new(),
+        hooks: Vec::new(),
     }
 }
 
