@@ -7,8 +7,8 @@ use protocol::{
 };
 
 use crate::{
-    AskPerson, Attempt, End, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase,
-    RunCommand, breaker::Phase,
+    AskPerson, Attempt, End, HookEnd, Infer, KillJob, ListTables, Permit, PutFile, QueryDatabase,
+    RunCommand, RunHook, breaker::Phase,
 };
 
 /// One thing to do.
@@ -55,6 +55,13 @@ pub enum Effect {
     Tables(Permit<ListTables>),
     /// Put a question of the model to the person.
     AskPerson(Permit<AskPerson>),
+    /// Run a hook.
+    Hook(Permit<RunHook>),
+    /// End a hook; what it would have said no longer counts.
+    EndHook {
+        /// The run.
+        run: u64,
+    },
     /// Ask a person for approval.
     Approve(Question),
     /// Withdraw a question: it was answered by time or by a cancel.
@@ -123,6 +130,15 @@ pub enum EffectOutcome {
         /// To which.
         to: Phase,
     },
+    /// A hook.
+    Hook {
+        /// The run.
+        run: u64,
+        /// How it ended.
+        end: HookEnd,
+        /// Milliseconds.
+        ms: u64,
+    },
     /// A background job has ended by itself.
     JobEnded {
         /// The job.
@@ -162,6 +178,8 @@ pub struct Question {
     pub rule: Option<String>,
     /// Whether only "once" is on offer.
     pub once_only: bool,
+    /// What hooks say in favour; it decides nothing.
+    pub advice: Vec<String>,
     /// What the answer does not cover, though it decides what happens: programs that lie where the
     /// session can write.
     pub not_covered: Vec<String>,

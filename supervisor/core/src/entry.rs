@@ -168,6 +168,36 @@ pub enum Entry {
         /// The message that came with it.
         message: Option<String>,
     },
+    /// A hook is about to run.
+    HookBegan {
+        /// Numbers the run within its session.
+        run: u64,
+        /// `LAYER/ID`.
+        hook: String,
+        /// The event.
+        event: String,
+        /// The call that it is about.
+        call: Option<CallId>,
+        /// Permit serial.
+        permit: u64,
+    },
+    /// A hook has ended.
+    HookEnded {
+        /// The run; 0 if none began.
+        run: u64,
+        /// `LAYER/ID`.
+        hook: String,
+        /// The event.
+        event: String,
+        /// The call that it is about.
+        call: Option<CallId>,
+        /// `passed`, `allow` (advice), `deny`, `rewrite`, `continue`, `failed`, `absent`, `cancelled`.
+        outcome: String,
+        /// Its reason, the new input, or why it failed.
+        what: String,
+        /// Milliseconds.
+        ms: u64,
+    },
     /// An effect is about to start.
     Intent {
         /// The call.
@@ -320,6 +350,8 @@ impl Entry {
             Self::Classified { .. } => "classified",
             Self::Asked { .. } => "asked",
             Self::Answered { .. } => "answered",
+            Self::HookBegan { .. } => "hook_began",
+            Self::HookEnded { .. } => "hook_ended",
             Self::Intent { .. } => "intent",
             Self::Outcome { .. } => "outcome",
             Self::Unknown { .. } => "unknown",

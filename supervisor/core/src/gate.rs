@@ -13,7 +13,8 @@ use protocol::{
 };
 
 use crate::{
-    AskPerson, Effect, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand, Session,
+    AskPerson, Effect, KillJob, ListTables, Permit, PutFile, QueryDatabase, RunCommand, RunHook,
+    Session,
 };
 
 pub(crate) use model::{pass_classify, pass_infer};
@@ -403,6 +404,16 @@ fn job_call(session: &mut Session, call: &Call, job: &str, kill: bool) -> Passed
         serial: 0,
         command: None,
     }
+}
+
+/// Mints the permit of a hook that the policy declares.
+pub(crate) fn pass_hook(
+    session: &mut Session,
+    run: u64,
+    hook: usize,
+    input: String,
+) -> Permit<RunHook> {
+    session.mint(RunHook { run, hook, input })
 }
 
 fn limit(reason: String, instead: &str) -> Refusal {

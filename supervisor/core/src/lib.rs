@@ -14,6 +14,7 @@ mod effect;
 mod entry;
 pub mod escape;
 mod gate;
+mod hook;
 mod mask;
 mod permit;
 mod secret;
@@ -22,9 +23,11 @@ mod step;
 
 pub use effect::{Bill, Effect, EffectOutcome, Question, QuestionAnswer, Scope, ViewEvent};
 pub use entry::{Attempt, Certificate, Container, Entry, RightState, Written};
+pub use hook::HookEnd;
 pub use mask::{MASKED, MaskStream, Masker};
 pub use permit::{
     AskPerson, Infer, KillJob, ListTables, ModelName, Permit, PutFile, QueryDatabase, RunCommand,
+    RunHook,
 };
 pub use secret::Secret;
 pub use session::{By, Config, End, Message, Session, Totals, standing};

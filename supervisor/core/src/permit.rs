@@ -161,6 +161,17 @@ pub struct ListTables {
     pub call: CallId,
 }
 
+/// A hook to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunHook {
+    /// Numbers the run within its session.
+    pub run: u64,
+    /// Which of the policy's hooks.
+    pub hook: usize,
+    /// What it is told on its standard input: one JSON object.
+    pub input: String,
+}
+
 /// A question of the model to the person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskPerson {

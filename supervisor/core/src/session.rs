@@ -8,7 +8,7 @@ use protocol::{
     phase::Phase,
 };
 
-use crate::{EffectOutcome, Entry, ModelName, QuestionAnswer, Tick, bench::Bench};
+use crate::{EffectOutcome, Entry, ModelName, QuestionAnswer, Tick, bench::Bench, hook::Hooks};
 
 /// What a session is started with; never changes.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub struct Config {
     pub classifier: Option<(String, String)>,
     /// The rest of the route.
     pub fallbacks: Vec<ModelName>,
+    /// Hooks of the policy, by index, that cannot run, and why.
+    pub absent_hooks: BTreeMap<usize, String>,
     /// 32 random bytes, hex: nonces of questions are derived from it.
     pub seed: String,
 }
@@ -233,7 +235,10 @@ pub struct Session {
     pub(crate) totals: Totals,
     pub(crate) last_turn: Option<TurnEnd>,
     pub(crate) task: Option<Option<String>>,
+    /// The text of a turn that waits for its hooks.
+    pub(crate) starting: Option<String>,
     pub(crate) ended: bool,
+    pub(crate) hooks: Hooks,
 }
 
 /// What a session has used.
@@ -292,7 +297,9 @@ impl Session {
             totals: Totals::default(),
             last_turn: None,
             task: None,
+            starting: None,
             ended: false,
+            hooks: Hooks::default(),
         }
     }
 
@@ -312,6 +319,10 @@ impl Session {
                     self.commands = self.commands.max(number);
                 }
                 Entry::InferIntent { permit, .. } => self.serial = self.serial.max(*permit),
+                Entry::HookBegan { run, permit, .. } => {
+                    self.hooks.runs = self.hooks.runs.max(*run);
+                    self.serial = self.serial.max(*permit);
+                }
                 Entry::Asked { question, .. } => self.questions = self.questions.max(*question),
                 Entry::InferOutcome {
                     usage,
@@ -344,6 +355,7 @@ impl Session {
                 | Entry::InferTried { .. }
                 | Entry::BreakerChanged { .. }
                 | Entry::Answered { .. }
+                | Entry::HookEnded { .. }
                 | Entry::Outcome { .. }
                 | Entry::Unknown { .. }
                 | Entry::Transition(_)

@@ -106,6 +106,7 @@ fn config(interactive: bool) -> Config {
         model: "x".into(),
         classifier: Some(("script".into(), "judge".into())),
         fallbacks: Vec::new(),
+        absent_hooks: Default::default(),
         seed: "00".repeat(32),
     }
 }

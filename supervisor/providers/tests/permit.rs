@@ -56,6 +56,7 @@ mod tests {
             model: "m".into(),
             classifier: None,
             fallbacks: Vec::new(),
+            absent_hooks: Default::default(),
             seed: "00".repeat(32),
         }
     }

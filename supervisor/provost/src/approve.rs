@@ -251,6 +251,7 @@ mod tests {
             reason: "releases are made by people".into(),
             rule: Some("no-push".into()),
             once_only,
+            advice: Vec::new(),
             not_covered: Vec::new(),
         }
     }

@@ -13,6 +13,19 @@ use std::{
 /// # Errors
 /// Why it cannot be read, for people.
 pub(crate) fn read(path: &Path, bound: u64, strict: bool) -> Result<Option<String>, String> {
+    let Some(bytes) = read_bytes(path, bound, strict)? else {
+        return Ok(None);
+    };
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| "it is not UTF-8".to_owned())
+}
+
+/// The bytes of such a file.
+///
+/// # Errors
+/// Why it cannot be read, for people.
+pub(crate) fn read_bytes(path: &Path, bound: u64, strict: bool) -> Result<Option<Vec<u8>>, String> {
     // A FIFO must not hold us: non-blocking, and only a regular file is read.
     let flags = nix::libc::O_NONBLOCK | if strict { nix::libc::O_NOFOLLOW } else { 0 };
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -26,14 +39,14 @@ pub(crate) fn read(path: &Path, bound: u64, strict: bool) -> Result<Option<Strin
     if !metadata.is_file() {
         return Err("it is not a regular file".to_owned());
     }
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // One byte more than the bound, so that a file that grows meanwhile is noticed.
-    let read = file.take(bound.saturating_add(1)).read_to_string(&mut text);
+    let read = file.take(bound.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
-    if text.len() as u64 > bound {
+    if bytes.len() as u64 > bound {
         return Err(format!("it has more than {bound} bytes"));
     }
-    Ok(Some(text))
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]

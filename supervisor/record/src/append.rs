@@ -272,6 +272,8 @@ fn settle(tx: &Transaction<'_>, id: i64, entry: &Entry, now_ms: u64) -> rusqlite
         | Entry::Mode { .. }
         | Entry::Asked { .. }
         | Entry::Answered { .. }
+        | Entry::HookBegan { .. }
+        | Entry::HookEnded { .. }
         | Entry::Intent { .. }
         | Entry::Outcome { .. }
         | Entry::Unknown { .. }

@@ -141,6 +141,8 @@ impl History {
             | Entry::Classified { .. }
             | Entry::Asked { .. }
             | Entry::Answered { .. }
+            | Entry::HookBegan { .. }
+            | Entry::HookEnded { .. }
             | Entry::Intent { .. }
             | Entry::Outcome { .. }
             | Entry::Transition(_)

@@ -159,6 +159,8 @@ pub(crate) fn in_flight<'a>(entries: impl Iterator<Item = &'a Entry>) -> InFligh
             | Entry::Classified { .. }
             | Entry::Asked { .. }
             | Entry::Answered { .. }
+            | Entry::HookBegan { .. }
+            | Entry::HookEnded { .. }
             | Entry::Transition(_)
             | Entry::TurnEnded(_)
             | Entry::InferTried { .. }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use protocol::{Digest, bounds};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
-use crate::{checkpoint, record::OpenError, sign::Key};
+use crate::{checkpoint, grants, record::OpenError, sign::Key};
 
 /// Version of the tables; raised with each change that an older program would misread.
 pub(crate) const VERSION: i32 = 3;
@@ -230,6 +230,7 @@ fn attempt(path: &Path, key: &Key, alone: bool) -> Result<Connection, OpenError>
         tx.pragma_update(None, "user_version", VERSION)
             .map_err(failed)?;
     }
+    tx.execute_batch(grants::TABLE).map_err(failed)?;
     tx.commit().map_err(failed)?;
     Ok(db)
 }

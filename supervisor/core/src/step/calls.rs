@@ -1,6 +1,6 @@
 //! Tool calls: judged, asked, passed or refused.
 
-use policies::{Decision, classify};
+use policies::{Decision, HookEvent, classify};
 use protocol::{
     Digest, Reply, bounds,
     call::{Call, Outcome, Refusal, Stage},
@@ -12,6 +12,7 @@ use crate::{
     Effect, Entry, Question, Tick, ViewEvent,
     escape::{cut, escape},
     gate::{self, Gate, Passed},
+    hook::{Point, ToAsk},
     session::{Asking, Pending, PendingState},
 };
 
@@ -26,7 +27,7 @@ impl Turn {
             return self.fault("agent", what);
         }
         for call in calls {
-            if self.session.pending.contains_key(&call.id) {
+            if self.session.pending.contains_key(&call.id) || self.session.hooks.holds(&call.id) {
                 return self.fault("agent", format!("call `{}` is asked for twice", call.id));
             }
             self.call(call);
@@ -45,6 +46,30 @@ impl Turn {
             };
             return self.refuse(&call, refusal, None);
         }
+        if let Some(why) = self.session.hooks.halted.clone() {
+            let refusal = Refusal {
+                stage: Stage::Hook,
+                rule: None,
+                layer: None,
+                reason: why,
+                instead: None,
+            };
+            return self.refuse(&call, refusal, None);
+        }
+        // What is no call at all is refused before any hook is asked about it.
+        let hooks = &self.session.config.policy.settings.hooks;
+        let asked = |hook: &policies::Hook| hook.is_for(HookEvent::PreTool, Some(&call.tool));
+        if !hooks.iter().any(asked) {
+            return self.judged(call);
+        }
+        if let Gate::Refused(refusal) = gate::judge(&self.session, &call) {
+            return self.refuse(&call, refusal, None);
+        }
+        self.at(Point::PreTool(Box::new(call)));
+    }
+
+    /// The hooks of a call have let it pass: it is judged as they left it.
+    pub(super) fn judged(&mut self, call: Call) {
         let (action, verdict) = match gate::judge(&self.session, &call) {
             Gate::Refused(refusal) => return self.refuse(&call, refusal, None),
             Gate::Judged(judged) => *judged,
@@ -125,6 +150,22 @@ impl Turn {
             refusal.reason = why.to_owned();
             return self.refuse(&call, refusal, Some(&verdict));
         }
+        self.at(Point::Permission(Box::new(ToAsk {
+            call,
+            action,
+            verdict,
+            key,
+        })));
+    }
+
+    /// The hooks of a question have let it pass: a person is asked.
+    pub(super) fn put_question(&mut self, asked: ToAsk, advice: Vec<String>) {
+        let ToAsk {
+            call,
+            action,
+            verdict,
+            key,
+        } = asked;
         if let Some((question, nonce, until)) = self.same_question(&key, verdict.once_only) {
             return self.await_answer(call, action, verdict, key, (question, nonce, until));
         }
@@ -147,6 +188,7 @@ impl Turn {
             reason: escape(&verdict.reason, false),
             rule: verdict.rule.clone(),
             once_only: verdict.once_only,
+            advice,
             not_covered: not_covered(&action, &self.session.config.facts),
         };
         let until = self

@@ -2,13 +2,13 @@
 
 mod calls;
 mod classified;
+mod hooks;
 mod modes;
 mod outcomes;
 mod people;
 
 use protocol::{
-    Digest, InferFailure, Message as Said, Note, Reply, Request, Role, Transition, TurnReason,
-    TurnStart,
+    Digest, Message as Said, Note, Reply, Request, Role, Transition, TurnReason, TurnStart,
     call::EndedBy,
     phase::{Phase, RequestKind, agent_may},
 };
@@ -17,6 +17,7 @@ use crate::{
     Effect, End, Entry, Message, ModelName, Session, Tick, ViewEvent,
     escape::{cut, escape},
     gate,
+    hook::Point,
     session::{NOTES_PER_TURN, Pending, PendingInfer, PendingState},
 };
 
@@ -59,6 +60,9 @@ struct Turn {
 
 impl Turn {
     fn take(&mut self, message: Message) {
+        if let Some(end) = self.session.hooks.closing.clone() {
+            return self.while_closing(message, end);
+        }
         match message {
             Message::Agent(request) => self.agent(request),
             Message::Fault { link, what } => self.fault(link, what),
@@ -126,7 +130,7 @@ impl Turn {
                 self.session.phase = Phase::Idle;
                 self.effects
                     .push(Effect::Reply(Reply::Welcome(Box::new(welcome))));
-                self.begin_turn();
+                self.at(Point::SessionStart);
             }
             Request::Infer(infer) => self.infer(infer),
             Request::Calls { calls } => self.calls(calls),
@@ -149,7 +153,8 @@ impl Turn {
                     true => format!("{} bytes", settled.bytes),
                     false => format!("an error of {} bytes went to the model", settled.bytes),
                 };
-                self.settle(&settled.call, settled.ok, what, outcomes::Kept::default());
+                let kept = outcomes::Kept::default();
+                self.settle(&settled.call, settled.ok, what, kept, None);
             }
             Request::Append(message) => {
                 if message.role != Role::User {
@@ -164,18 +169,20 @@ impl Turn {
             Request::Note(note) => self.note(note),
             Request::TurnEnded(end) => {
                 self.session.phase = Phase::Idle;
-                self.session.turn_grants.clear();
-                self.entries.push(Entry::TurnEnded(end.clone()));
-                self.effects
-                    .push(Effect::View(ViewEvent::TurnEnded(end.clone())));
-                self.session.last_turn = Some(end);
+                self.leave_calls();
                 self.abandon_pending(EndedBy::Cancelled);
+                let done = end.reason == TurnReason::Done && !self.session.cancelled;
+                match done && !self.session.hooks.continued {
+                    true => self.at(Point::Stop(end)),
+                    false => self.finish_turn(end),
+                }
             }
         }
     }
 
     fn begin_turn(&mut self) {
-        if self.session.phase != Phase::Idle {
+        let mut open = self.session.hooks.open.values();
+        if self.session.phase != Phase::Idle || open.any(|c| c.point.is_between_turns()) {
             return;
         }
         let Some(text) = self.session.task.take() else {
@@ -189,9 +196,9 @@ impl Turn {
             ));
         }
         self.session.turn += u32::from(text.is_some() || self.session.turn == 0);
-        self.session.phase = Phase::Turn;
         self.session.infers_in_turn = 0;
         self.session.bench.begin_turn();
+        self.session.hooks.continued = false;
         self.session.cancelled = false;
         self.session.notes_left = NOTES_PER_TURN;
         let number = self.session.turn;
@@ -207,12 +214,20 @@ impl Turn {
         }
         self.effects
             .push(Effect::View(ViewEvent::TurnBegan { number }));
+        self.session.starting = text;
+        self.at(Point::QueryStart);
+    }
+
+    /// The turn's own hooks have seen it: the agent begins.
+    fn turn_runs(&mut self) {
+        self.session.phase = Phase::Turn;
+        let (number, text) = (self.session.turn, self.session.starting.take());
         self.effects
             .push(Effect::Reply(Reply::Turn(TurnStart { number, text })));
     }
 
     fn infer(&mut self, request: protocol::Infer) {
-        if self.session.infer.is_some() {
+        if self.session.infer.is_some() || self.session.hooks.holds_infer() {
             return self.fault(
                 "agent",
                 "a second model call while one is running".to_owned(),
@@ -221,6 +236,19 @@ impl Turn {
         let id = request.id;
         if self.session.cancelled {
             return self.infer_failed(id, "cancelled", "the turn is cancelled");
+        }
+        self.session.hooks.held = Some(Box::new(request));
+        self.infer_if_ready();
+    }
+
+    /// The hooks of a model call have let it pass.
+    fn infer_now(&mut self, mut request: protocol::Infer) {
+        let id = request.id;
+        if let Some(message) = self.said_by_hooks() {
+            request.messages.push(message.clone());
+            self.effects
+                .push(Effect::Reply(Reply::Context(message.clone())));
+            self.entries.push(Entry::Message { message });
         }
         let digest = Digest::of(&serde_json::to_vec(&request).unwrap_or_default());
         match gate::pass_infer(&mut self.session, request) {
@@ -248,13 +276,9 @@ impl Turn {
 
     fn infer_failed(&mut self, id: u64, class: &str, message: &str) {
         self.effects
-            .push(Effect::Reply(Reply::InferFailed(InferFailure {
-                id,
-                class: class.to_owned(),
-                retryable: false,
-                message: message.to_owned(),
-                retry_after_ms: None,
-            })));
+            .push(Effect::Reply(Reply::InferFailed(hooks::failure(
+                id, class, message,
+            ))));
     }
 
     fn transition(&mut self, transition: Transition) {

@@ -10,6 +10,7 @@ use super::Turn;
 use crate::{
     Attempt, Bill, Effect, EffectOutcome, Entry, ModelName, ViewEvent, Written,
     escape::{cut, escape},
+    hook::{Done, Point},
     session::PendingState,
 };
 
@@ -65,6 +66,7 @@ impl Turn {
                 self.entries
                     .push(Entry::BreakerChanged { provider, from, to });
             }
+            EffectOutcome::Hook { run, end, ms } => self.hook_ended(run, end, ms),
             EffectOutcome::JobEnded { command } => {
                 if let Some(running) = self.session.jobs.get_mut(&command) {
                     *running = false;
@@ -105,26 +107,23 @@ impl Turn {
             }),
             _ => None,
         };
-        self.settle(
-            &call,
-            ok,
-            what,
-            Kept {
-                before,
-                spool,
-                written,
-            },
-        );
-        if self.session.phase == Phase::Turn {
-            let reply = Reply::Outcome {
-                call,
-                outcome: Box::new(outcome),
-            };
-            self.effects.push(Effect::Reply(reply));
-        }
+        let kept = Kept {
+            before,
+            spool,
+            written,
+        };
+        self.settle(&call, ok, what, kept, Some(outcome));
     }
 
-    pub(super) fn settle(&mut self, call: &CallId, ok: bool, what: String, kept: Kept) {
+    /// A call is done; `outcome` is what the agent waits for, if it does.
+    pub(super) fn settle(
+        &mut self,
+        call: &CallId,
+        ok: bool,
+        what: String,
+        kept: Kept,
+        outcome: Option<Outcome>,
+    ) {
         let Some(pending) = self.session.pending.remove(call) else {
             return;
         };
@@ -141,13 +140,24 @@ impl Turn {
         });
         self.effects.push(Effect::View(ViewEvent::Settled {
             call: call.clone(),
-            tool: pending.tool,
+            tool: pending.tool.clone(),
             ok,
-            what,
+            what: what.clone(),
             ms,
             verdict: pending.verdict,
             rule: pending.rule,
         }));
+        let used = serde_json::json!({
+            "call": call, "tool": pending.tool, "ok": ok, "what": what.clone(),
+        });
+        self.session.hooks.used.push(used);
+        self.at(Point::PostTool(Box::new(Done {
+            call: call.clone(),
+            tool: pending.tool,
+            ok,
+            what,
+            outcome,
+        })));
     }
 
     /// An attempt of the model call that runs has failed.

@@ -1,5 +1,6 @@
 //! People, time, and the ends of turns and sessions.
 
+use policies::HookEvent;
 use protocol::{
     CallId, Reply,
     call::{Call, EndedBy, Stage},
@@ -11,6 +12,7 @@ use crate::{
     Effect, End, Entry, QuestionAnswer, Scope,
     escape::{cut, escape},
     gate,
+    hook::Point,
     session::{Asking, Pending, PendingState},
 };
 
@@ -139,15 +141,15 @@ impl Turn {
     }
 
     pub(super) fn cancel(&mut self) {
-        if self.session.phase != Phase::Turn || self.session.cancelled {
-            return;
+        if self.session.phase == Phase::Turn && !self.session.cancelled {
+            self.session.cancelled = true;
+            self.effects.push(Effect::Reply(Reply::Cancel));
+            if self.session.infer.is_some() {
+                self.effects.push(Effect::CancelInfer);
+            }
+            self.abandon_pending(EndedBy::Cancelled);
         }
-        self.session.cancelled = true;
-        self.effects.push(Effect::Reply(Reply::Cancel));
-        if self.session.infer.is_some() {
-            self.effects.push(Effect::CancelInfer);
-        }
-        self.abandon_pending(EndedBy::Cancelled);
+        self.cut_hooks("the turn is cancelled");
     }
 
     /// Ends what calls wait for; background jobs go on. Outcomes still come and are recorded.
@@ -177,6 +179,7 @@ impl Turn {
                         false,
                         "the turn ended first".to_owned(),
                         super::outcomes::Kept::default(),
+                        None,
                     );
                 }
                 Some(PendingState::Reading | PendingState::Running { command: None }) | None => {}
@@ -196,7 +199,25 @@ impl Turn {
         ));
     }
 
+    /// Ends the session; its last hooks see that first.
     pub(super) fn end(&mut self, end: End) {
+        let hooks = &self.session.config.policy.settings.hooks;
+        let last = |hook: &policies::Hook| hook.event == HookEvent::SessionEnd;
+        if self.session.hooks.closing.is_some() || !hooks.iter().any(last) {
+            self.drop_hooks();
+            return self.close(end);
+        }
+        self.session.phase = Phase::Ended;
+        self.session.hooks.closing = Some(end.clone());
+        self.drop_hooks();
+        if self.session.infer.is_some() {
+            self.effects.push(Effect::CancelInfer);
+        }
+        self.abandon_pending(EndedBy::Cancelled);
+        self.at(Point::SessionEnd(end));
+    }
+
+    pub(super) fn close(&mut self, end: End) {
         self.session.ended = true;
         self.session.phase = Phase::Ended;
         // What is in flight now has no known outcome: the kill may come before or after the effect.

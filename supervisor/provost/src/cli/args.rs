@@ -1,5 +1,6 @@
 //! The grammar of the command line.
 
+mod hooks;
 mod judging;
 mod records;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use hooks::{HooksArgs, HooksCommand};
 pub(crate) use judging::{
     ApprovalsCommand, ApproveArgs, DenyArgs, ImportFrom, ModeArgs, PolicyCommand, ScopeWord,
 };
@@ -55,6 +57,11 @@ pub(crate) enum Command {
     Deny(DenyArgs),
     /// Show the mode of a live session, or put another one in force
     Mode(ModeArgs),
+    /// Look at hooks, and approve those of a workspace
+    Hooks {
+        #[command(subcommand)]
+        command: HooksCommand,
+    },
     /// Check policies and explain verdicts
     Policy {
         #[command(subcommand)]

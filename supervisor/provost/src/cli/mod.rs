@@ -5,6 +5,7 @@ mod approvals;
 mod args;
 mod audit;
 mod doctor;
+mod hooks;
 mod keys;
 mod login;
 mod mode;
@@ -65,6 +66,7 @@ pub(crate) fn run(keys: Keys) -> Result<ExitCode, Failure> {
         args::Command::Deny(args) => approvals::deny(&args),
         args::Command::Mode(args) => mode::run(&args),
         args::Command::Policy { command } => policy::run(command, &keys),
+        args::Command::Hooks { command } => hooks::run(command),
         args::Command::Tools { command } => tools::run(command, keys),
         args::Command::Providers { command } => providers::run(command, &keys),
         args::Command::Audit { command } => audit::run(command),

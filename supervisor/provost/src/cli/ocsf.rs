@@ -150,6 +150,17 @@ fn of(entry: &Entry, kind: &str) -> Event {
                 format!("answered: {answer}"),
             )
         }
+        Entry::HookEnded {
+            hook,
+            outcome,
+            what,
+            ..
+        } => {
+            let good = !matches!(outcome.as_str(), "failed" | "absent");
+            let message = format!("hook {hook}: {outcome} {what}");
+            let (status, severity) = if good { (1, 1) } else { (2, 3) };
+            event(API, OTHER, status, severity, message.trim_end().to_owned())
+        }
         Entry::Intent { effect, what, .. } => {
             let (class, activity) = match effect.as_str() {
                 "command" => (PROCESS, 1),

@@ -252,6 +252,19 @@ fn told(entry: &Entry, transitions: bool) -> Option<String> {
                 line(message.as_deref().unwrap_or_default())
             )
         }
+        Entry::HookBegan { hook, event, .. } => format!("hook         {} at {event}", line(hook)),
+        Entry::HookEnded {
+            hook,
+            outcome,
+            what,
+            ms,
+            ..
+        } => format!(
+            "hook         {} {outcome} in {} {}",
+            line(hook),
+            time(*ms),
+            line(what)
+        ),
         Entry::Intent {
             call, effect, what, ..
         } => format!("intent       {call} {effect}: {}", line(what)),

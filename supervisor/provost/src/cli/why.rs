@@ -89,6 +89,7 @@ fn story(entries: &[Entry], call: &CallId) -> Vec<Value> {
         | Entry::Intent { call: of, .. }
         | Entry::Outcome { call: of, .. }
         | Entry::Unknown { call: of } => of == call,
+        Entry::HookEnded { call: of, .. } => of.as_ref() == Some(call),
         Entry::Started { .. } => true,
         _ => false,
     };
@@ -196,6 +197,18 @@ fn told(step: &Value) -> String {
             words if words.is_empty() => format!("answered   {}\n", text("answer")),
             words => format!("answered   {}: {words}\n", text("answer")),
         },
+        "hook_ended" => {
+            let ms = step.get("ms").and_then(Value::as_u64).unwrap_or(0);
+            let what = text("what");
+            let colon = if what.is_empty() { "" } else { ": " };
+            format!(
+                "hook       {} at {}: {} in {}{colon}{what}\n",
+                text("hook"),
+                text("event"),
+                text("outcome"),
+                time(ms)
+            )
+        }
         "intent" => format!("effect     {}: {}\n", text("effect"), text("what")),
         "outcome" => {
             let ms = step.get("ms").and_then(Value::as_u64).unwrap_or(0);

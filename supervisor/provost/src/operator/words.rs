@@ -107,6 +107,9 @@ pub(crate) struct Shown {
     pub(crate) rule: Option<String>,
     /// Whether only `once` is on offer.
     pub(crate) once_only: bool,
+    /// What hooks say in favour; it decides nothing.
+    #[serde(default)]
+    pub(crate) advice: Vec<String>,
     /// Programs of the line that the answer does not cover.
     pub(crate) not_covered: Vec<String>,
     /// Answers on offer, for a question of the model's own; `None` for an approval.
@@ -154,6 +157,9 @@ impl Shown {
             text.push_str(&format!(
                 "  ! content not covered, the session can change it: {names}\n"
             ));
+        }
+        for advice in &self.advice {
+            text.push_str(&format!("  · {advice} (advice only)\n"));
         }
         text.push_str(&format!("  why: {}", self.reason));
         if let Some(rule) = &self.rule {

@@ -11,6 +11,7 @@ mod conduct;
 mod disk;
 mod files;
 mod heads;
+mod hooks;
 mod links;
 mod models;
 mod open;
@@ -47,6 +48,7 @@ pub(crate) use account::{Account, RunsAs};
 pub(crate) use backend::sweep as sweep_containers;
 pub(crate) use conduct::Conducted;
 pub(crate) use heads::Heads;
+pub(crate) use hooks::{Found as FoundHook, Program as HookProgram, find as find_hooks};
 pub(crate) use links::Inbox;
 pub(crate) use open::{WRITTEN, account_of, beside, leave as leave_tree, tree_of};
 pub(crate) use place::{
@@ -210,6 +212,7 @@ async fn run_inside(
     })?;
     let session = place.session().clone();
     let saved = plan.saved.clone();
+    let hooks = hooks::prepare(place, &saved, &worker).await?;
     let store = place.enter(
         &saved,
         plan.task.as_deref(),
@@ -223,6 +226,9 @@ async fn run_inside(
         plan.view.head("note", notice);
     }
 
+    for told in &hooks.told {
+        plan.view.head("hook", told);
+    }
     let databases = queries::Databases::new(
         Arc::clone(&worker),
         session.clone(),
@@ -253,6 +259,7 @@ async fn run_inside(
         model: saved.model.clone(),
         classifier: plan.classifier.clone(),
         fallbacks: saved.fallbacks.clone(),
+        absent_hooks: hooks.absent.clone(),
         seed: place::random_hex(32)?,
     };
     let mut frame = commands::Frame {
@@ -278,6 +285,7 @@ async fn run_inside(
     frame.shell = shell::find(&hands, &frame, spec.situation)
         .await
         .map_err(|why| Failure::new(REFUSED_AT_START, why))?;
+    let (hooks, house) = hooks.run_in(&hands, &frame, &inbox);
     jail.agent.set_nonblocking(true).map_err(lost)?;
     let agent = jail
         .agent
@@ -339,11 +347,15 @@ async fn run_inside(
         store,
         hands,
         databases,
+        hooks,
         inbox,
         messages,
     };
     let conducted = conduct.run(plan.task).await;
     end(jail).await;
+    if let Some(house) = house {
+        house.end().await;
+    }
     let conducted = conducted.map_err(|why| Failure::new(BUG, why))?;
     Ok((conducted, certificate))
 }
@@ -396,7 +408,10 @@ fn welcome(
 ) -> Result<Welcome, String> {
     let saved = &plan.saved;
     let settings = &saved.setup.policy.settings;
-    let law = serde_json::json!({ "policy": saved.setup.policy, "facts": facts, "mode": mode });
+    let mut policy = saved.setup.policy.clone();
+    // What hooks there are is nothing that the worker needs to know.
+    policy.settings.hooks.clear();
+    let law = serde_json::json!({ "policy": policy, "facts": facts, "mode": mode });
     let mut tools: Vec<String> = Tool::ALL
         .iter()
         .map(|tool| tool.as_str().to_owned())

@@ -236,6 +236,13 @@ impl Place {
         self.lock.session()
     }
 
+    /// The record, until the session is entered.
+    pub(super) fn record(&self) -> Result<&Record, Failure> {
+        self.record
+            .as_ref()
+            .ok_or_else(|| Failure::new(BUG, "the session was entered already"))
+    }
+
     fn tree(&self) -> PathBuf {
         open::tree_of(self.lock.folder())
     }

@@ -278,6 +278,14 @@ fn policy_with(
         });
         policy = load(&sources, &find)?;
     }
+    for hook in &mut policy.settings.hooks {
+        // Where the user's words stand, whatever folder the session is taken up from.
+        if hook.layer == LayerName::User
+            && let Ok(file) = std::path::absolute(&hook.file)
+        {
+            hook.file = file.display().to_string();
+        }
+    }
     if !policy.settings.network.allow.is_empty() {
         let hosts = policy.settings.network.allow.len();
         notices.push(format!("the policy allows {hosts} host(s), but sessions have no network in this release: nothing is reachable"));

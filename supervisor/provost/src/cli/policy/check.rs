@@ -41,12 +41,13 @@ pub(super) fn run(file: &Path, json: bool) -> Result<ExitCode, Failure> {
             if json {
                 output::out(&format!(
                     "{}\n",
-                    json!({ "v": 1, "ok": true, "name": policy.name, "rules": rules, "digest": policy.digest(), "faults": [] })
+                    json!({ "v": 1, "ok": true, "name": policy.name, "rules": rules, "hooks": policy.settings.hooks.len(), "digest": policy.digest(), "faults": [] })
                 ));
             } else {
                 output::out(&format!(
-                    "{name}: policy `{}` is good: {rules} rule(s), mode {}, every example holds\n",
+                    "{name}: policy `{}` is good: {rules} rule(s), {} hook(s), mode {}, every example holds\n",
                     policy.name,
+                    policy.settings.hooks.len(),
                     policy.settings.mode.as_str()
                 ));
             }

@@ -151,6 +151,7 @@ impl Ask<'_> {
             law: Value::Null,
         };
         let config = SessionConfig {
+            absent_hooks: std::collections::BTreeMap::new(),
             policy,
             mode: Mode::Never,
             ceiling: Mode::Bypass,
