@@ -91,6 +91,11 @@ mod hooks {
             .exists()
     }
 
+    /// The same in the tree of one of several sessions.
+    fn made_in(place: &Place, done: &Done, name: &str) -> bool {
+        place.tree(&done.session()).join(name).exists()
+    }
+
     #[test]
     fn exit_two_denies_with_the_reason_and_the_record_names_the_hook() {
         for account in Account::all() {
@@ -256,7 +261,10 @@ esac"#,
             let done = place.play(&conversation, &[]);
             assert_eq!(done.code, Some(0), "{done}");
             assert!(done.stderr.contains("nobody has approved it"), "{done}");
-            assert!(!made(&place, "ran"), "opening a workspace starts nothing");
+            assert!(
+                !made_in(&place, &done, "ran"),
+                "opening a workspace starts nothing"
+            );
 
             // Without a terminal only the digest of what was seen approves.
             assert_eq!(hooks(&["approve", "own"]).code, Some(64));
@@ -267,13 +275,13 @@ esac"#,
             assert_eq!(digest(), ("runs".to_owned(), first.clone()));
             let done = place.play(&conversation, &[]);
             assert_eq!(done.code, Some(0), "{done}");
-            assert!(made(&place, "ran"), "{done}");
+            assert!(made_in(&place, &done, "ran"), "{done}");
 
             // One byte more, and it is nobody's again; so it is with another argument.
             place.write("work/own.sh", format!("{script}\n"));
             assert_eq!(digest().0, "unapproved");
             let done = place.play(&conversation, &[]);
-            assert!(!made(&place, "ran"), "{done}");
+            assert!(!made_in(&place, &done, "ran"), "{done}");
             assert_eq!(
                 hooks(&["approve", "own", "--digest", &first]).code,
                 Some(1),

@@ -10,6 +10,7 @@
 mod bench;
 pub mod breaker;
 pub mod budget;
+mod certificate;
 mod effect;
 mod entry;
 pub mod escape;
@@ -21,8 +22,9 @@ mod secret;
 mod session;
 mod step;
 
+pub use certificate::{Certificate, Container, RightState};
 pub use effect::{Bill, Effect, EffectOutcome, Question, QuestionAnswer, Scope, ViewEvent};
-pub use entry::{Attempt, Certificate, Container, Entry, RightState, Written};
+pub use entry::{Attempt, Entry, Written};
 pub use hook::HookEnd;
 pub use mask::{MASKED, MaskStream, Masker};
 pub use permit::{

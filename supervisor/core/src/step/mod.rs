@@ -6,6 +6,7 @@ mod hooks;
 mod modes;
 mod outcomes;
 mod people;
+mod told;
 
 use protocol::{
     Digest, Message as Said, Note, Reply, Request, Role, Transition, TurnReason, TurnStart,

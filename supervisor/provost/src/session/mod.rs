@@ -8,6 +8,7 @@ mod capture;
 mod certify;
 mod commands;
 mod conduct;
+mod databases;
 mod disk;
 mod files;
 mod heads;

@@ -13,6 +13,7 @@ use protocol::{
 };
 use supervisor_record::Places;
 
+use super::databases;
 use crate::{
     cli::SetupArgs,
     exit::{CONFIG, Failure, REFUSED_AT_START, USAGE},
@@ -89,13 +90,13 @@ pub(crate) fn setup(
     obeyed(args, &policy.settings.confinement)?;
     built(&policy.settings.confinement)?;
     let databases = sight(account, || {
-        databases(&mut policy, &args.database, &workspace)
+        databases::declared(&mut policy, &args.database, &workspace)
     })?;
     let mut hide = policy.settings.filesystem.hide.clone();
     for (_, file) in &databases {
         // A declared database is in nobody's view: run_sql is the only door.
         if let Ok(relative) = file.strip_prefix(&workspace) {
-            let escaped = escape_glob(&relative.to_string_lossy());
+            let escaped = databases::escape_glob(&relative.to_string_lossy());
             hide.extend(["", "-wal", "-shm", "-journal"].map(|end| format!("/{escaped}{end}")));
         }
     }
@@ -397,83 +398,6 @@ pub(crate) fn read_policy(path: &Path, strict: bool) -> Result<Option<String>, F
     })
 }
 
-/// Databases of the policy and of the command line, with their files.
-fn databases(
-    policy: &mut Policy,
-    given: &[String],
-    workspace: &Path,
-) -> Result<Vec<(Database, PathBuf)>, Failure> {
-    let mut found = Vec::new();
-    for word in given {
-        let (name, path) = word
-            .split_once('=')
-            .filter(|(name, path)| is_name(name) && !path.is_empty())
-            .ok_or_else(|| {
-                Failure::new(USAGE, format!("--database `{word}` is not NAME=FILE")).help(
-                    "for example --database reservo=reservo.db; a name has letters, digits and `_`",
-                )
-            })?;
-        // From the command line a path is the caller's own, relative to the current folder.
-        let absolute = std::path::absolute(path)
-            .map_err(|error| Failure::new(USAGE, format!("--database `{word}`: {error}")))?;
-        policy
-            .settings
-            .databases
-            .retain(|declared| declared.name != name);
-        policy.settings.databases.push(Database {
-            name: name.to_owned(),
-            path: absolute.display().to_string(),
-            max_rows: u32::try_from(bounds::SQL_ROWS).unwrap_or(100),
-            tables: Vec::new(),
-            money: (name == "reservo").then(|| "Money is in cents (INTEGER).".to_owned()),
-        });
-    }
-    for declared in &policy.settings.databases {
-        let file = workspace.join(&declared.path);
-        let file = file.canonicalize().map_err(|error| {
-            Failure::new(
-                CONFIG,
-                format!(
-                    "database `{}`: `{}`: {error}",
-                    declared.name,
-                    file.display()
-                ),
-            )
-            .help("make the file first, or take the database out of the policy")
-        })?;
-        if !file.is_file() {
-            return Err(Failure::new(
-                CONFIG,
-                format!(
-                    "database `{}`: `{}` is not a file",
-                    declared.name,
-                    file.display()
-                ),
-            ));
-        }
-        found.push((declared.clone(), file));
-    }
-    Ok(found)
-}
-
-fn is_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= 64
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-/// Makes a path literal in gitignore syntax.
-fn escape_glob(path: &str) -> String {
-    let mut escaped = String::with_capacity(path.len());
-    for c in path.chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
-}
-
 /// A time as people write it (`90s`, `30m`, `2h`), at least a second and at most a day.
 pub(crate) fn seconds(word: &str) -> Result<u64, Failure> {
     let bad = || {
@@ -509,10 +433,5 @@ mod tests {
         for word in ["", "0", "1d", "-1", "25h", "s", "99999999999999999999h"] {
             assert!(seconds(word).is_err(), "{word}");
         }
-    }
-
-    #[test]
-    fn a_database_path_is_a_literal_in_a_glob() {
-        assert_eq!(escape_glob("a b[1]*.db"), "a\\ b\\[1\\]\\*.db");
     }
 }
