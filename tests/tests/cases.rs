@@ -53,6 +53,24 @@ mod cases {
         String::from_utf8_lossy(&told).into_owned()
     }
 
+    /// The folders of all sessions' groups, in every hierarchy.
+    fn groups() -> Vec<PathBuf> {
+        let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
+        let mut found = Vec::new();
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    continue;
+                }
+                if entry.file_name() == "provost" {
+                    found.push(entry.path());
+                }
+                open.push(entry.path());
+            }
+        }
+        found
+    }
+
     #[test]
     fn es_026_an_answer_cannot_bring_a_mode_along() {
         let place = Place::new();
@@ -99,6 +117,11 @@ mod cases {
         let mut names = std::fs::read_dir(&folder).expect("a folder").flatten();
         let socket = names.next().expect("a socket").path();
         assert_eq!((mode(&folder), mode(&socket)), (0o700, 0o600));
+        let tree = place.tree(&place.session().expect("a session"));
+        assert_eq!(mode(&tree) & 0o022, 0, "the tree is its account's");
+        for group in groups() {
+            assert_eq!(mode(&group) & 0o022, 0, "{}", group.display());
+        }
 
         // A claim of two gigabytes is refused by its length, before a byte of it.
         let mut stream = UnixStream::connect(&socket).expect("connects");

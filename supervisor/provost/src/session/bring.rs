@@ -1,6 +1,6 @@
 //! Brings the workspace into a session: by a layer above it, or by a copy.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt as _, path::PathBuf, sync::Arc};
 
 use policies::WorkspaceMode;
 use protocol::{
@@ -17,7 +17,7 @@ impl Place {
     /// Makes an empty folder of the session's own.
     fn make(&self, name: &str) -> Result<PathBuf, Failure> {
         let folder = super::beside(self.lock.folder(), name);
-        let made = std::fs::create_dir(&folder);
+        let made = DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|error| {
             let message = format!("cannot make `{}`: {error}", folder.display());
             Failure::new(REFUSED_AT_START, message)

@@ -52,6 +52,11 @@ pub(crate) fn account_of(folder: &Path) -> Option<Identity> {
     })
 }
 
+/// Makes a folder that only its owner opens, whatever the umask.
+pub(super) fn closed(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(folder)
+}
+
 /// Gives a new folder to the account alone.
 pub(super) fn give(folder: &Path, account: Identity) -> io::Result<()> {
     chown(folder, Some(account.uid), Some(account.gid))

@@ -263,7 +263,7 @@ impl Place {
             return self.make_open_tree();
         }
         let tree = self.tree();
-        std::fs::create_dir(&tree).map_err(|error| cannot("make", &tree, &error))
+        open::closed(&tree).map_err(|error| cannot("make", &tree, &error))
     }
 
     /// Makes an empty tree where its account can work in it by name.
@@ -271,7 +271,7 @@ impl Place {
         let (folder, identity) = (self.lock.folder(), self.identity());
         let own = self.account().is_some();
         let tree = open::make(&self.places, self.session(), folder, identity, own)?;
-        std::fs::create_dir(&tree).map_err(|error| cannot("make", &tree, &error))?;
+        open::closed(&tree).map_err(|error| cannot("make", &tree, &error))?;
         let Some(account) = self.account() else {
             return Ok(());
         };
@@ -450,7 +450,7 @@ impl Ground for Trial<'_> {
                 self.identity,
                 false,
             )?;
-            let made = std::fs::create_dir(&tree);
+            let made = open::closed(&tree);
             made.and_then(|()| match self.identity {
                 Some(Identity { uid, gid }) => {
                     std::os::unix::fs::chown(&tree, Some(uid), Some(gid))

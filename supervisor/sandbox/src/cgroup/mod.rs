@@ -7,9 +7,11 @@
 //! the box is moved before anything untrusted runs in it. No file of a group is in any view.
 
 mod host;
+mod knobs;
 
 use std::{
     fs, io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -17,6 +19,7 @@ use std::{
 use protocol::{Probe, ProbeDomain, Right, SessionId, bounds};
 
 pub use host::Controller;
+use knobs::knobs;
 
 /// Name of the folder that holds the groups of all sessions.
 const FOLDER: &str = "provost";
@@ -228,6 +231,13 @@ impl Part {
         };
         if part.unified {
             hand_down(&part.home, controller)?;
+        } else {
+            // A thread that goes in comes back, or it would end with the group.
+            let tasks = part.home.join("tasks");
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&tasks)
+                .map_err(|error| io::Error::other(format!("{}: {error}", tasks.display())))?;
         }
         make_folder(&parent)?;
         if part.unified {
@@ -359,60 +369,23 @@ pub(crate) fn outside(
     }
 }
 
-fn knobs(controller: Controller, unified: bool, limits: &Limits) -> Vec<Knob> {
-    let knob = |file, value: String| Knob {
-        file,
-        value,
-        optional: false,
-    };
-    let perhaps = |file, value| Knob {
-        optional: true,
-        ..knob(file, value)
-    };
-    let quota = |cpus: f64| {
-        // At least a hundredth of a processor, as the policy's reader promises.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the policy's reader bounds it between 0.01 and 4,096"
-        )]
-        let quota = (cpus * 100_000.0) as u64;
-        quota.max(1_000)
-    };
-    let memory = limits.memory.to_string();
-    match (controller, unified) {
-        (Controller::Memory, true) => vec![
-            knob("memory.max", memory),
-            perhaps("memory.swap.max", "0".to_owned()),
-        ],
-        // The order matters: memory and swap together are never less than memory.
-        (Controller::Memory, false) => vec![
-            knob("memory.limit_in_bytes", memory.clone()),
-            perhaps("memory.memsw.limit_in_bytes", memory),
-        ],
-        (Controller::Pids, _) => vec![knob("pids.max", limits.processes.to_string())],
-        (Controller::Cpu, true) => {
-            let mut knobs = vec![knob("cpu.weight", WEIGHT.to_string())];
-            if let Some(cpus) = limits.cpu {
-                knobs.insert(0, knob("cpu.max", format!("{} {PERIOD}", quota(cpus))));
-            }
-            knobs
-        }
-        (Controller::Cpu, false) => {
-            let mut knobs = vec![knob("cpu.shares", SHARES.to_string())];
-            if let Some(cpus) = limits.cpu {
-                knobs.insert(0, knob("cpu.cfs_quota_us", quota(cpus).to_string()));
-                knobs.insert(1, knob("cpu.cfs_period_us", PERIOD.to_string()));
-            }
-            knobs
-        }
-    }
-}
-
+/// Makes a folder that only its owner writes, whatever the umask, or takes one that is so already: whoever
+/// else could write there would make groups of its own and take processes out of ours.
 fn make_folder(folder: &Path) -> io::Result<()> {
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(io::Error::other(format!("{}: {error}", folder.display()))),
+    let told =
+        |why: &dyn std::fmt::Display| io::Error::other(format!("{}: {why}", folder.display()));
+    match fs::DirBuilder::new().mode(0o755).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let facts = fs::symlink_metadata(folder).map_err(|error| told(&error))?;
+            let ours = [0, rustix::process::geteuid().as_raw()].contains(&facts.uid());
+            if ours && facts.mode() & 0o022 == 0 {
+                return Ok(());
+            }
+            Err(told(
+                &"it is another account's, or others may write there: remove it",
+            ))
+        }
+        Err(error) => Err(told(&error)),
         Ok(()) => Ok(()),
     }
 }
@@ -455,7 +428,9 @@ fn kill(folder: &Path) {
     }
     let list = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     for pid in list.lines().filter_map(|line| line.parse().ok()) {
-        if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+        // Never this process, should a thread of it not have come back.
+        let other = |pid: &rustix::process::Pid| *pid != rustix::process::getpid();
+        if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(other) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
@@ -492,6 +467,21 @@ pub fn sweep(is_over: &dyn Fn(&SessionId) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn es_039_a_folder_that_others_may_write_holds_no_groups() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let above = tempfile::tempdir().expect("a folder");
+        let folder = above.path().join("provost");
+        make_folder(&folder).expect("made");
+        make_folder(&folder).expect("taken");
+        let mode = folder.metadata().expect("there").mode() & 0o777;
+        assert_eq!(mode & 0o022, 0, "{mode:o}");
+        let open = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(&folder, open).expect("opened");
+        make_folder(&folder).expect_err("others may write there");
+    }
 
     #[test]
     fn limits_become_files_of_either_version() {
