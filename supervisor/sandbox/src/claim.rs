@@ -132,7 +132,8 @@ pub fn free_uid(runtime: &Path, wanted: Option<u32>) -> Result<ClaimedUid, NoUid
     Err(NoUid::Exhausted)
 }
 
-/// Locks one id and makes sure that nothing runs under it, waiting so long for what is still dying.
+/// Locks one id and makes sure that nothing runs under it, waiting so long for what holds the lock in
+/// passing or is still dying.
 fn claim(folder: &Path, uid: u32, patience: Duration) -> io::Result<Option<ClaimedUid>> {
     let lock = OpenOptions::new()
         .write(true)
@@ -140,12 +141,16 @@ fn claim(folder: &Path, uid: u32, patience: Duration) -> io::Result<Option<Claim
         .truncate(false)
         .mode(0o600)
         .open(folder.join(uid.to_string()))?;
-    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    }
     let until = Instant::now() + patience;
+    // A child that was just started holds its parent's locks until it is the program that it becomes.
+    loop {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() >= until => return Ok(None),
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => return Err(error.into()),
+        }
+    }
     while runs_anything(uid) {
         if Instant::now() >= until {
             return Ok(None);
